@@ -8,7 +8,7 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.engine_versions import PLUGINS, SIGNALS, VERSIONS, versioned_kinds
 from qualm.registry.plugins.internals import KINDS
 from qualm.runners.contracts.models import PARTS
-from qualm.runners.runtime.code_digest import closure, engine
+from qualm.runners.runtime.code_digest import find_engine, module_files
 from tests.support.checks.golden_numbers import GROUPS, INTERNALS, OF_HEAD_AND_PROMPT, computed, kept, moved
 from tests.support.data.official_layouts import LAYOUTS
 
@@ -77,5 +77,5 @@ def test_no_module_behind_a_listed_plugin_counts_by_its_content(kind):
     assert names
     for name in names:
         module = registry.get(kind, name).module
-        assert not [n for n, path in closure(module).items() if path.suffix == ".py" and versioned_kinds(n) is None]
-        assert f"{kind}/{name}" in engine(module).plugins
+        assert not [n for n, path in module_files(module).items() if path.suffix == ".py" and versioned_kinds(n) is None]
+        assert f"{kind}/{name}" in find_engine(module).plugins

@@ -81,7 +81,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
     """
     from qualm.compiler.plan.emit import pipeline_path
     from qualm.registry.system.dvc_files import read_lock
-    from qualm.runners.runtime.stage import stage_of
+    from qualm.runners.runtime.stage import make_stage
 
     stages, unreadable, absent = [], [], {}
     for name in names or project.specs():
@@ -95,7 +95,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
         lock = read_lock((project.root / pipeline_path(plan.spec, project.run_wide.default)).with_suffix(".lock"))
         for stage in plan.writers("generations"):
             raw = json.loads(json.dumps(stage.as_json()))  # as it is compiled
-            stages.append(stage_of(f"{plan.spec}/{stage.name}", raw, project.settings))
+            stages.append(make_stage(f"{plan.spec}/{stage.name}", raw, project.settings))
             for dep in lock.get(stage.name, {}).get("deps") or []:
                 if dep.get("md5") and not (project.root / dep["path"]).exists():
                     absent[str(dep["path"])] = str(dep["md5"])

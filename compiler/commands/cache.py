@@ -20,7 +20,7 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.printing import print_labelled
 from qualm.registry.text import format_size, print_json
-from qualm.runners.runtime.libraries import same
+from qualm.runners.runtime.libraries import are_equal_versions
 
 if TYPE_CHECKING:
     from qualm.runners.data.maintenance import CollectResult, Holding
@@ -163,9 +163,9 @@ class Users:
             return "refused"
         engine, _ = self.engines.get(holding.engine, (None, ()))
         versions, libraries = holding.about.get("versions", {}), holding.about.get("libraries", {})
-        if engine is None or not any(engine.takes(part, versions) for part in holding.parts):
+        if engine is None or not any(engine.accepts(part, versions) for part in holding.parts):
             return "unclear" if self.unreadable else "old"
-        return "" if same(self.policy, libraries, engine.libraries) else "library"
+        return "" if are_equal_versions(self.policy, libraries, engine.libraries) else "library"
 
     def specs(self, holding: Holding) -> list[str]:
         """Return the names of specs that use these answers; empty if none does."""
@@ -175,7 +175,7 @@ class Users:
 def users(project: Project) -> Users:
     """Return the engines that a project's specs use: they tell which stored answers are used."""
     from qualm.compiler.spec.errors import SpecError
-    from qualm.runners.runtime.code_digest import engine
+    from qualm.runners.runtime.code_digest import find_engine
     from qualm.runners.runtime.settings import FILE, read_settings
 
     engines: dict[str, tuple[Engine, tuple[str, ...]]] = {}
@@ -187,7 +187,7 @@ def users(project: Project) -> Users:
             unreadable.append(spec)
             continue
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
-            used = engine(module)
+            used = find_engine(module)
             engines[used.identity] = (used, (*engines.get(used.identity, (used, ()))[1], spec))
     return Users(engines, read_settings(project.root / FILE).libraries, tuple(unreadable))
 

@@ -167,11 +167,11 @@ def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> Do
 
 
 def _examined(wish: DoctorOptions, project: Project, spec: str | None, samples: int) -> Iterator[CheckResult]:
-    from qualm.runners.inference.check_model import visit
+    from qualm.runners.inference.check_model import check_model
 
     cases = _cases(project, spec, samples)
     with chdir(project.root):  # where a spec's paths begin
-        yield from visit(wish, cases)
+        yield from check_model(wish, cases)
 
 
 def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:

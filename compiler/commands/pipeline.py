@@ -79,7 +79,7 @@ def plan(
     from qualm.compiler.project.prices import costs
     from qualm.compiler.project.rebuilds import ACTIVE, forecast
     from qualm.compiler.project.text_prices import sum_by_stage, text_costs
-    from qualm.runners.runtime.spending import spending
+    from qualm.runners.runtime.spending import read_spent
 
     project = Project()
     resolved = project.resolve(spec)
@@ -90,7 +90,7 @@ def plan(
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     paid += text_costs(compiled, [s for s in compiled.stages if s.name in active], project.root, project.settings)
-    spent = spending(project.root, project.settings.store, compiled.spec)
+    spent = read_spent(project.root, project.settings.store, compiled.spec)
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
     parallel_run = None
     if jobs is not None or on is not None:

@@ -45,7 +45,7 @@ def prompt(
     from qualm.registry.text import escape_hidden, print_json
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.review.sent import format_input, model_input
-    from qualm.runners.runtime.stage import StageError, stage_of
+    from qualm.runners.runtime.stage import StageError, make_stage
 
     project = Project()
     plan = project.plan(spec)
@@ -62,7 +62,7 @@ def prompt(
         raise ProjectError(f"{folder}: dataset '{dataset}' is not built; `qualm run {plan.spec}` builds it")
     with chdir(project.root):
         try:
-            contents = model_input(stage_of(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
+            contents = model_input(make_stage(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
         except (StageError, ModelError) as error:
             raise ProjectError(str(error)) from error
     if as_json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec import sentences as say
@@ -130,16 +130,16 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
         return ReviewTarget(spec.name, "datasets", name, entry, named_entry is not None, makers, (), SplitRule(d.splits), d.subsets)
     named_entry = spec.pairs[name].curated
     stage = plan.makers[name]
-    folders = set(leaves(stage.inputs["recipes"]))
+    folders = set(nested_paths(stage.inputs["recipes"]))
     recipes = tuple(s for s in plan.writers("pairs") if s.outputs["pairs"] in folders)
-    sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
+    sources = tuple(root / p for p in nested_paths(stage.inputs["datasets"]))
     return ReviewTarget(spec.name, "pairs", name, named_entry or default_entry, named_entry is not None, recipes, sources)
 
 
 def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
     from qualm.runners.review.pool import read_dataset_pool, read_pool
 
-    folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
+    folders = {s.name: project.root / next(nested_paths(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{target.spec}/dvc.yaml:{n}" for n in missing)
         what = "pairs" if target.section == "pairs" else "questions"

@@ -11,7 +11,7 @@ from typing import Any
 
 from qualm.compiler.plan.demands import group_asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
-from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.plan.plan import PlannedStage, nested_paths
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
@@ -20,7 +20,7 @@ from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
 from qualm.registry.plugins.registry import DVC_IGNORES, ROOT, Plugin
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
-from qualm.runners.runtime.code_digest import parted
+from qualm.runners.runtime.code_digest import split_by_version
 
 MAX_STAGES = 100
 """Maximum number of stages before each model gets one stage for all datasets, as DVC's cost grows with the square."""
@@ -132,7 +132,7 @@ class Layout:
         of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
         # An artifact that is an input already is tracked by that path; DVC refuses to depend on it twice.
-        input_paths = set(leaves(inputs))
+        input_paths = set(nested_paths(inputs))
         artifacts = {
             path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in input_paths
         }
@@ -222,7 +222,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
     """Return the versions above 1 of our code behind modules, and files that count by content."""
     modules = list(modules)
-    _, versions, files = parted(modules, (sources or Sources()).closure(modules, root))
+    _, versions, files = split_by_version(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)
 
 

@@ -9,7 +9,7 @@ from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.registry.system.dvc_files import cache_folder, find_dvc_file
 from qualm.registry.system.dvc_objects import holds
-from qualm.runners.inference.hf.folder import unpinned
+from qualm.runners.inference.hf.folder import revision_fault
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
@@ -20,7 +20,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
     """
     stages = _asked_for(plan, words)
     for name, revision in hub_models(stages):
-        if unpinned(name, revision):
+        if revision_fault(name, revision):
             yield f"{name}: `qualm fetch {plan.spec}` looks up its commit, pins it and downloads it"
     made = {path for stage in plan.stages for path in stage.outs}
     reviews = {stage.inputs.get("reviews") for stage in stages}

@@ -10,7 +10,7 @@ from typing import Any
 from qualm.compiler.spec.plugin_ref import HUB, REVISION, Ref
 from qualm.runners.contracts.stages import IN_GIT
 from qualm.runners.runtime.parameters import to_mappings
-from qualm.runners.runtime.stage import leaves as leaves
+from qualm.runners.runtime.stage import nested_paths as nested_paths
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PlannedStage:
 
     @property
     def spec(self) -> str:
-        return next(iter(leaves(self.outputs))).split("/")[1]
+        return next(iter(nested_paths(self.outputs))).split("/")[1]
 
     @property
     def kept_in_git(self) -> frozenset[str]:
@@ -44,11 +44,11 @@ class PlannedStage:
 
     @property
     def deps(self) -> tuple[str, ...]:
-        return tuple(sorted({*map(self._displayed, leaves(self.inputs)), *self.code}))
+        return tuple(sorted({*map(self._displayed, nested_paths(self.inputs)), *self.code}))
 
     @property
     def outs(self) -> tuple[str, ...]:
-        return tuple(sorted({*map(self._displayed, leaves(self.outputs))}))
+        return tuple(sorted({*map(self._displayed, nested_paths(self.outputs))}))
 
     def _displayed(self, path: str) -> str:
         folder = path.rpartition("/")[0]

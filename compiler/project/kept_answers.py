@@ -21,8 +21,8 @@ from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import get
 from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, draw_of, family_of, is_signal, subjects_of
 from qualm.runners.data.refusal import refusal
-from qualm.runners.runtime.code_digest import Engine, engine
-from qualm.runners.runtime.libraries import same
+from qualm.runners.runtime.code_digest import Engine, find_engine
+from qualm.runners.runtime.libraries import are_equal_versions
 from qualm.runners.runtime.parameters import to_lists, to_mappings
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import ANSWERS, read_record
@@ -65,7 +65,7 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
         elif forecast.action == "unchanged":
             yield _all_stored(stage, record)
         else:
-            yield _CacheHitCounter(stage, forecast, record, engine(plugin.module), root / settings.store, settings.libraries).result()
+            yield _CacheHitCounter(stage, forecast, record, find_engine(plugin.module), root / settings.store, settings.libraries).result()
 
 
 def total(stages: Sequence[KeptAnswers]) -> KeptAnswers:
@@ -126,7 +126,7 @@ class _CacheHitCounter:
                 why[fault] = None
                 continue
             # By part: raising one component, such as sampling, leaves what does not depend on it.
-            mine = [kind for kind in origin["parts"] if self.engine.takes(kind, origin["versions"] or {})]
+            mine = [kind for kind in origin["parts"] if self.engine.accepts(kind, origin["versions"] or {})]
             for kind in mine:
                 # Never more than is still asked for: folders may overlap, and variants may have been dropped.
                 n = 0 if kind in affected else min(origin["parts"][kind], comparable[kind] - stored[kind])
@@ -154,7 +154,7 @@ class _CacheHitCounter:
             return say.VERSION_NOT_STORED.format(version=version)
         if why := refusal(folder):
             return say.VERSION_REFUSED.format(version=version, why=why)
-        if not same(self.policy, recorded, self.engine.libraries):
+        if not are_equal_versions(self.policy, recorded, self.engine.libraries):
             names = [n for n in sorted({*recorded, *self.engine.libraries}) if recorded.get(n) != self.engine.libraries.get(n)]
             moved = ", ".join(f"{n} {recorded.get(n)} -> {self.engine.libraries.get(n)}" for n in names)
             return say.VERSION_NOT_COUNTED.format(version=version, changes=moved, policy=self.policy)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.extras import missing_extras
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.spec import sentences as say
@@ -22,7 +22,7 @@ from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import SERVER
-from qualm.runners.inference.hf.folder import unpinned
+from qualm.runners.inference.hf.folder import revision_fault
 from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -84,7 +84,7 @@ def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
 
 
 def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> Iterator[Need]:
-    for path in leaves(stage.inputs):
+    for path in nested_paths(stage.inputs):
         if (root / path).exists():
             continue
         parts = path.split("/")
@@ -116,7 +116,7 @@ def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
 def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
     if isinstance(params, Mapping):
         if isinstance(params.get(HUB), str):
-            if unpinned(params[HUB], params.get(REVISION)):
+            if revision_fault(params[HUB], params.get(REVISION)):
                 yield Need("hub", params[HUB], say.FETCH_PINS_COMMIT.format(spec=spec))
             else:
                 yield Need("hub", params[HUB], say.FETCH_AT_COMMIT.format(spec=spec, commit=params[REVISION][:12]))
@@ -142,10 +142,10 @@ def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterat
             continue
         from qualm.runners.data.dataset import DatasetFolder
         from qualm.runners.prompts.question import Prompt
-        from qualm.runners.prompts.templates import misfit
+        from qualm.runners.prompts.templates import find_misfit
 
         in_words = "model" in stage.outputs or IN_WORDS in stage.params  # a model is trained on words
-        if why := misfit(Prompt.read(prompt), DatasetFolder(name, root / folder), in_words):
+        if why := find_misfit(Prompt.read(prompt), DatasetFolder(name, root / folder), in_words):
             yield Need("prompt", name, why)
 
 

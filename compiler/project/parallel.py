@@ -18,8 +18,8 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.registry.plugins.registry import SERVER
-from qualm.runners.inference.driver import asked_there
-from qualm.runners.inference.resources import room, share
+from qualm.runners.inference.driver import workers_can_ask
+from qualm.runners.inference.resources import count_workers, resources_for
 from qualm.runners.runtime.run_times import run_times
 from qualm.runners.runtime.settings import Settings
 
@@ -127,11 +127,11 @@ def _share(stage: PlannedStage, estimate: StageEstimate | None, settings: Settin
     server = plugin is not None and SERVER in plugin.declares
     if plugin is not None and server:
         server_settings = settings.server(str(args[plugin.declares[SERVER]]), str(args.get("model", "")))
-        if not asked_there(server_settings):
+        if not workers_can_ask(server_settings):
             return None
     elif stage.params["model"]["plugin"] == RECORDED:
         return None
     size = int(estimate.memory.total) if estimate and estimate.memory else 0
-    takes = share(settings.device, server, size, cluster)
-    workers = min(1, room(takes, cluster)) if server else room(takes, cluster)
+    takes = resources_for(settings.device, server, size, cluster)
+    workers = min(1, count_workers(takes, cluster)) if server else count_workers(takes, cluster)
     return WorkerShare(stage.name, workers, takes, estimate.samples if estimate else None, estimate.batch if estimate else 0)

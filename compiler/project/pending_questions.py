@@ -37,7 +37,7 @@ def _read(
         return None
     import pyarrow.parquet as pq
 
-    from qualm.runners.data.splits import ASKED_BY, rule
+    from qualm.runners.data.splits import ASKED_BY, split_rule
     from qualm.runners.runtime.parameters import to_lists
     from qualm.runners.runtime.stage import StageError
 
@@ -46,9 +46,9 @@ def _read(
     for name, path in folders.items():
         table = pq.read_table(path, columns=[*dict.fromkeys([*ASKED_BY, *columns])])
         try:
-            split_rule = rule(params, name)
-            rows = table.filter(split_rule.is_asked(name, table))
-            tables += select(rows, rows.filter(split_rule.scored(name, rows["split"])), params)
+            rule = split_rule(params, name)
+            rows = table.filter(rule.is_asked(name, table))
+            tables += select(rows, rows.filter(rule.scored(name, rows["split"])), params)
         except StageError:
             return None
     return tables

@@ -21,7 +21,7 @@ from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.registry import SERVER, Plugin
-from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
+from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true_prompt
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.server_config import Price, Server
@@ -108,7 +108,7 @@ class QuestionLoad:
         after = prompt + self.longest + 2 * TURN
         for name, load in {
             "p_yes": Load(1, after + tokens(VERIFY), 1),
-            "p_true": Load(1, prompt + self.longest + tokens(p_true("", "")), 1),
+            "p_true": Load(1, prompt + self.longest + tokens(p_true_prompt("", "")), 1),
             "said_confidence": Load(1, after + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
             "logprobs_without_image": Load(1, after - image_tokens, 1),
             "logprobs_without_question": Load(1, after - text, 1),

@@ -18,7 +18,7 @@ from qualm.compiler.spec import sentences as say
 from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
-from qualm.runners.runtime.run_times import dollars, duration
+from qualm.runners.runtime.run_times import format_dollars, format_duration
 from qualm.runners.runtime.spending import Spent
 
 if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
@@ -130,7 +130,7 @@ def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -
         many = "" if e.samples is None else say.ESTIMATE_QUESTIONS.format(n=e.samples)
         room = e.why if e.memory is None else say.ESTIMATE_MEMORY.format(gib=e.memory.total / 2**30, batch=e.batch)
         each = "" if e.samples else say.EACH_QUESTION
-        took = "" if e.seconds is None else say.ESTIMATE_TIME.format(duration=duration(e.seconds), source=e.by) + each
+        took = "" if e.seconds is None else say.ESTIMATE_TIME.format(duration=format_duration(e.seconds), source=e.by) + each
         inside = say.ESTIMATE_STATES.format(gib=e.stored / 2**30) + each if e.stored else ""
         out.print(f"    {e.stage}{many}: {escape(room)}{inside}{took}")
         for line in e.arithmetic if verbose else ():
@@ -145,7 +145,7 @@ def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))
     out.print(say.PARALLEL_TITLE.format(options=escape(where)))
-    out.print(say.PARALLEL_TIME.format(time=duration(run.seconds), one_by_one=duration(run.one_by_one)))
+    out.print(say.PARALLEL_TIME.format(time=format_duration(run.seconds), one_by_one=format_duration(run.one_by_one)))
     if run.unknown:
         out.print(say.PARALLEL_UNKNOWN.format(stages=", ".join(run.unknown)))
     for s in run.shares:
@@ -189,7 +189,7 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
     for c in priced:
         each = f"{'an' if c.each[0] in 'aeio' else 'a'} {c.each}" if c.questions is None else f"{c.questions:,} {c.each}s"
         name = f"{c.stage}, {escape(c.part)}" if c.part else c.stage
-        money = say.NO_PRICE if c.dollars is None else dollars(c.dollars)
+        money = say.NO_PRICE if c.dollars is None else format_dollars(c.dollars)
         if c.reads:
             out.print(say.COST_READS_REPLIES.format(stage=c.stage, other=c.reads))
             continue
@@ -207,16 +207,16 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
             out.print(f"        {escape(line)}")
     amounts = [c.dollars for c in priced if c.dollars is not None and c.questions is not None and not c.reads]
     if len(amounts) > 1:
-        out.print(say.COST_TOGETHER.format(cost=dollars(sum(amounts))))
+        out.print(say.COST_TOGETHER.format(cost=format_dollars(sum(amounts))))
     _print_spent(out, spent, cap, sum(amounts))
 
 
 def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
     if not spent.all and not cap:
         return
-    of = say.SPENDING_LIMIT.format(limit=dollars(cap)) if cap else ""
-    lost = say.SPENDING_RESERVED.format(reserved=dollars(spent.open)) if spent.open else ""
-    out.print(say.SPENT.format(spent=dollars(spent.all), limit=of, reserved=lost))
+    of = say.SPENDING_LIMIT.format(limit=format_dollars(cap)) if cap else ""
+    lost = say.SPENDING_RESERVED.format(reserved=format_dollars(spent.open)) if spent.open else ""
+    out.print(say.SPENT.format(spent=format_dollars(spent.all), limit=of, reserved=lost))
     if cap and spent.all + ahead > cap:
         out.print(say.MAY_EXCEED_LIMIT)
 

@@ -144,7 +144,7 @@ def metric(plugin: Plugin) -> Function:
     """
 
     def function(*positional: Any, **named: Any) -> float:
-        from qualm.runners.contracts.metrics import lacking
+        from qualm.runners.contracts.metrics import missing_rows
 
         inputs, ref, read = bind_arguments(plugin, positional, named)
         _complete(plugin, [column or name for name, column in read.items() if name not in inputs and column not in ASSUMED_VALUES])
@@ -153,7 +153,7 @@ def metric(plugin: Plugin) -> Function:
             check_values(read[name] or name, values)
         n = common_length({read[name] or name: values for name, values in taken.items()})
         arrays = [taken.get(name, np.full(n, ASSUMED_VALUES.get(column or "", np.nan))) for name, column in read.items()]
-        scored = ~np.any([lacking(array) for array in arrays], axis=0)
+        scored = ~np.any([missing_rows(array) for array in arrays], axis=0)
         rows = [array[scored] for array in arrays]
         return float(registry.load("metrics", plugin.name)(*rows, np.ones((1, int(scored.sum()))), **ref.args)[0])
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.plan.plan import PlannedStage, leaves, writers
+from qualm.compiler.plan.plan import PlannedStage, nested_paths, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec import sentences as say
@@ -88,7 +88,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
         ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.
     """
     commit, stages, scored, hashes = _scored(project, revision, spec)
-    paths = [*leaves(scored.inputs), *(path for path in leaves(scored.outputs) if tables and path.endswith(".parquet"))]
+    paths = [*nested_paths(scored.inputs), *(path for path in nested_paths(scored.outputs) if tables and path.endswith(".parquet"))]
     objects = {path: _hash(path, hashes, revision) for path in paths}
     place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
     root = _folder(project, f"{revision}:{spec}", place, objects, pull)

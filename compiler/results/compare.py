@@ -22,7 +22,7 @@ from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
 from qualm.registry.text import print_json
-from qualm.runners.runtime.stage import leaves
+from qualm.runners.runtime.stage import nested_paths
 from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
     """Report answers and judgements that differ from recorded hashes; return the sentences."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
-        files.setdefault(side.results.root, []).extend(leaves(side.results.at_run_time(set(models.values())).inputs))
+        files.setdefault(side.results.root, []).extend(nested_paths(side.results.at_run_time(set(models.values())).inputs))
     return [notice for root, paths in files.items() for notice in report_changed(root, paths)]
 
 

@@ -126,9 +126,9 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         parameters = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
         tree.add(f"made by [yellow]{node['stage']}[/], {say.count(len(node['code']), 'code file')}{parameters}")
         if node.get("answers"):
-            from qualm.runners.inference.keys import in_words
+            from qualm.runners.inference.keys import describe_origin
 
-            tree.add(escape("; ".join(map(in_words, node["answers"]))))
+            tree.add(escape("; ".join(map(describe_origin, node["answers"]))))
         for child in node["inputs"]:
             _tree(child, tree)
     return tree

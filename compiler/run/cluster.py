@@ -58,9 +58,9 @@ def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
         return {"CPU": float(usable_cores()), "GPU": float(len(visible_gpus())), "memory": FREE * total_memory()}
     if not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
-    from qualm.runners.inference.driver import connected
+    from qualm.runners.inference.driver import connect_ray
 
-    ray = connected(replace(settings, cluster=on))
+    ray = connect_ray(replace(settings, cluster=on))
     try:
         return {name: float(number) for name, number in ray.cluster_resources().items()}
     finally:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
 from qualm.compiler.results.scores import results_in, score_stage
@@ -210,7 +210,7 @@ def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:
     for part in context.parts:
         yield from (part.samples, part.generations)
     if any(part.variant.name != CLEAN for part in context.parts):
-        yield from (Path(p) for stage in plan.writers("generations") for p in leaves(stage.inputs.get("perturbed", {})))
+        yield from (Path(p) for stage in plan.writers("generations") for p in nested_paths(stage.inputs.get("perturbed", {})))
     if context.parts:
         yield from context.tables.values()
     for files in (context.datasets, context.results, context.points, context.training):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, nested_paths
 from qualm.compiler.project.needs import how_to_add
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
@@ -82,7 +82,7 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
     tracked = {entry.name: entry for entry in entries(root)}
     readers: dict[str, list[PlannedStage]] = {}
     for stage in (stage for each in [*before, plan] for stage in each.stages):
-        for path in leaves(stage.inputs):
+        for path in nested_paths(stage.inputs):
             if path.startswith(f"{DATA}/"):
                 readers.setdefault(path.split("/")[2], []).append(stage)
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
@@ -96,7 +96,7 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
 def _describe_models(other: Plan, plan: Plan) -> str:
     """Say which models of spec `other` a plan reads, and that a run makes them first."""
     start = f"results/{other.spec}/models/"
-    models = {path.removeprefix(start) for stage in plan.stages for path in leaves(stage.inputs) if path.startswith(start)}
+    models = {path.removeprefix(start) for stage in plan.stages for path in nested_paths(stage.inputs) if path.startswith(start)}
     if models:
         return say.SPEC_TRAINS_MODELS.format(models=", ".join(sorted(models)), spec=plan.spec)
     return say.SPEC_TRAINS_OTHER_MODELS.format(spec=plan.spec)

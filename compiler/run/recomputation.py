@@ -121,10 +121,10 @@ class Recomputation:
         from qualm.runners.inference.open_inference import open_inference
         from qualm.runners.inference.requests import Asker
         from qualm.runners.inference.run import open_store
-        from qualm.runners.runtime.code_digest import engine
-        from qualm.runners.runtime.stage import stage_of
+        from qualm.runners.runtime.code_digest import find_engine
+        from qualm.runners.runtime.stage import make_stage
 
-        stage = stage_of(f"{self._plan.spec}/{planned.name}", planned.as_json(), self._project.settings)
+        stage = make_stage(f"{self._plan.spec}/{planned.name}", planned.as_json(), self._project.settings)
         job = open_inference(stage)
         label = str(stage.params["model"]["label"])
         if hasattr(job.model, "lookup"):
@@ -137,7 +137,7 @@ class Recomputation:
         if not any(rows) or not variants:
             return
         datasets = [dataset.only(some) for dataset, some in zip(job.datasets, rows, strict=True)]
-        asker = Asker(job.model, engine(job.module), datasets, variants, job.needs, stage)
+        asker = Asker(job.model, find_engine(job.module), datasets, variants, job.needs, stage)
         cells, _ = asker.survey()
         store = open_store(asker, {"label": label, "plugin": job.module})
         wanted = [(cell.place, part) for cell in cells for part in asker.parts(cell.options)]

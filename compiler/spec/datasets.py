@@ -18,7 +18,7 @@ from qualm.registry.entries.card import Card
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import PROMPTS, Plugin, meta_keys
 from qualm.registry.where import FIELDS, WhereError, parse
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, read_prompt
 
 
 def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
@@ -190,7 +190,7 @@ def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
         reader.problem(path, f"expected the name of a file {PROMPTS}/NAME.md, got '{ask}'", nearest(ask, there))
         return {}
     try:
-        fill(read_prompt("", str(folder / f"{ask}.md")), {"question": ""}, place)
+        fill_placeholders(read_prompt("", str(folder / f"{ask}.md")), {"question": ""}, place)
     except PromptError as error:
         reader.problem(path, str(error))
         return {}

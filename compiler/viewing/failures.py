@@ -16,7 +16,7 @@ from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.text import print_json
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.runtime.stage import leaves
+from qualm.runners.runtime.stage import nested_paths
 
 MAX_TEXT = 500
 """Characters of a question or answer that are printed."""
@@ -43,7 +43,7 @@ def show_failures(
     for name in datasets or ():
         if name not in results.datasets:
             raise ProjectError(f"'{results.spec}' has no dataset '{name}'; {nearest(name, results.datasets)}")
-    report_changed(project.root, leaves(results.inputs))
+    report_changed(project.root, nested_paths(results.inputs))
     parts = [results.answers(model, variant=variant) for variant in variants or [CLEAN] for model in models or (None,)]
     answers = pl.concat(parts, how="diagonal_relaxed").filter(pl.col("dataset").is_in(datasets or results.datasets))
     wrong = answers.filter(pl.col("correct") <= 0).sort("confidence", descending=True, nulls_last=True, maintain_order=True)

@@ -88,7 +88,7 @@ class ModelInputs:
             return None
         try:
             item = of.item(folder, row)
-            return None if item is None else of.shown(self.seed, item, item.images() if pictures else ())
+            return None if item is None else of.perturb(self.seed, item, item.images() if pictures else ())
         except (BrokenSampleError, StageError, OSError):
             return None
 

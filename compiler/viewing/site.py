@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.plan.plan import PlannedStage, nested_paths
 from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
@@ -68,12 +68,12 @@ class SitePart:
     @property
     def files(self) -> list[str]:
         """Return the result files that this part of the page reads."""
-        paths = list(leaves(self.results.inputs))
+        paths = list(nested_paths(self.results.inputs))
         for stage in self._stages:
             if "scores" in stage.outputs:
-                paths += [path for path in leaves(stage.outputs) if path.endswith(".parquet")]
+                paths += [path for path in nested_paths(stage.outputs) if path.endswith(".parquet")]
             if "generations" in stage.outputs:
-                paths += leaves(stage.inputs.get("perturbed", {}))
+                paths += nested_paths(stage.inputs.get("perturbed", {}))
         return paths
 
     @cached_property

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """Judged open answers, as columns of one length."""
+    """Judged answers to open questions with their confidences, as columns of one length."""
 
     confidence: Floats
     """0..1."""
@@ -30,17 +30,17 @@ class Answers:
         return len(self.confidence)
 
     def rescaled(self, temperature: float | Floats, shift: float | Floats = 0.0) -> Answers:
-        """Return the answers with rescaled confidences; 0 and 1 are unchanged."""
-        return replace(self, confidence=rescaled(self.confidence, temperature, shift))
+        """Return the answers with rescaled confidences (`rescale_confidence`); 0 and 1 stay."""
+        return replace(self, confidence=rescale_confidence(self.confidence, temperature, shift))
 
-    def turned(self, threshold: float | Floats) -> NDArray[np.bool_]:
-        """Return a mask of answers that become abstentions under one threshold, or one per answer."""
+    def becomes_abstention(self, threshold: float | Floats) -> NDArray[np.bool_]:
+        """Return a mask of the answers below the threshold that are no abstentions yet."""
         turned: NDArray[np.bool_] = (self.confidence < threshold) & (self.pred_is_idk == 0)
         return turned
 
-    def after(self, threshold: float | Floats) -> Answers:
-        """Return the answers with abstentions under one threshold, or one per answer."""
-        turned = self.turned(threshold)
+    def abstain_below(self, threshold: float | Floats) -> Answers:
+        """Return the answers with those below the threshold, one or per answer, made abstentions."""
+        turned = self.becomes_abstention(threshold)
         other = 1 - self.confidence if self.turned_confidence == "complement" else self.confidence
         return replace(
             self,
@@ -54,10 +54,10 @@ class Answers:
         return replace(self, **columns)
 
 
-def rescaled(confidence: Floats, temperature: float | Floats, shift: float | Floats) -> Floats:
-    """Scale and shift the log odds of confidences; NaN stays NaN.
+def rescale_confidence(confidence: Floats, temperature: float | Floats, shift: float | Floats) -> Floats:
+    """Divide the log odds of confidences by `temperature`, then add `shift`; NaN stays NaN.
 
-    >>> rescaled(np.array([0.5, 0.8, 1.0]), 2.0, 0.0).round(4).tolist()
+    >>> rescale_confidence(np.array([0.5, 0.8, 1.0]), 2.0, 0.0).round(4).tolist()
     [0.5, 0.6667, 1.0]
     """
     from scipy.special import expit, logit
@@ -68,6 +68,8 @@ def rescaled(confidence: Floats, temperature: float | Floats, shift: float | Flo
 
 @dataclass(frozen=True)
 class AbstentionRule:
+    """Threshold and rescaling of confidence that an abstention plugin chose."""
+
     threshold: float
     """Answers of less confidence become abstentions; NaN if there was nothing to choose on."""
     statement: str

@@ -31,7 +31,7 @@ class EstimatorContext:
     _opened: dict[str, CachedNli] = field(default_factory=dict)
 
     def nli(self, chosen: Any, reads: str = "contradiction") -> CachedNli:
-        """Return the NLI model of a `Chosen` parameter, opened once.
+        """Return the NLI model or encoder that a `Chosen` parameter names, opened once.
 
         Args:
             chosen: value of the parameter.
@@ -60,6 +60,7 @@ class EstimatorContext:
 
 
 def sums(rows: Rows) -> tuple[Floats, Floats]:
+    """Return the sum and the length of each row, two arrays (n,)."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     flat = np.concatenate(rows) if len(rows) else np.empty(0)
     owner = np.repeat(np.arange(len(rows)), lengths)
@@ -68,7 +69,7 @@ def sums(rows: Rows) -> tuple[Floats, Floats]:
 
 
 def means(rows: Rows) -> Floats:
-    """Mean of every row, NaN of an empty one."""
+    """Return the mean of each row, (n,); NaN for an empty row."""
     total, length = sums(rows)
     result: Floats = np.divide(total, length, out=np.full(len(rows), np.nan), where=length > 0)
     return result

@@ -18,7 +18,7 @@ class FinetuneError(Exception):
 
 @dataclass(frozen=True)
 class FinetuneContext:
-    """Inputs of a recipe beside the spec's parameters."""
+    """Inputs of a fine-tuning recipe beside the spec's parameters."""
 
     datasets: Mapping[str, Path]
     """Dataset -> folder of its `data` stage."""
@@ -31,7 +31,7 @@ class FinetuneContext:
     """The running stage; None outside of one, where no model can be asked."""
 
     def prompt(self, dataset: str) -> Prompt:
-        """Return the prompt that the trained model is asked with about a dataset, without few-shot examples."""
+        """Return the prompt settings with which a dataset is asked, without few-shot examples."""
         return Prompt(**self.stage.params.get("prompts", {}).get(dataset, {})) if self.stage else DEFAULT
 
     @property
@@ -49,7 +49,7 @@ class FinetuneContext:
         return self.datasets[name]
 
     def model(self, name: str) -> Any:
-        """Return a model of the spec, without reading its weights.
+        """Create a base model of the spec by its plugin, without reading its weights.
 
         Raises:
             FinetuneError: the stage does not have it.
@@ -63,6 +63,8 @@ class FinetuneContext:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
+    """What the trainer needs: module, batches, number of steps, and how to save and evaluate."""
+
     module: Any
     """A LightningModule with initialised weights."""
     batches: Callable[[int], Any]

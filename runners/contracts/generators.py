@@ -24,12 +24,14 @@ class Message:
 
 
 def chat(text: str, *images: bytes) -> list[Message]:
-    """Return the conversation of one question."""
+    """Return a conversation of one user's turn: the images, then the text."""
     return [Message("user", text, images)]
 
 
 @dataclass(frozen=True)
 class ChatRequest:
+    """A conversation to answer, with decoding settings and seed."""
+
     messages: tuple[Message, ...]
     max_new_tokens: int
     temperature: float
@@ -46,25 +48,25 @@ class GeneratorContext:
 
 @runtime_checkable
 class GeneratorEngine(Protocol):
-    """A generator that answers chats."""
+    """A text generator that answers conversations."""
 
     identity: str
     """Digest, or name and address, of what replies depend on beside the request."""
     name: str
 
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield replies with the indices of their requests; GeneratorError on failure."""
+        """Yield batches of (index of the request, reply); raise GeneratorError on failure."""
 
 
 @runtime_checkable
 class Composer(Protocol):
-    """Generator of contrastive questions that works by rules on a scene graph, without a language model."""
+    """Generator of contrastive questions by rules on a scene graph, without a model."""
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: Any) -> Any:
-        """Return a pair of a category; None if the scene offers none."""
+        """Return a contrastive pair of a category for a scene; None if the scene offers none."""
 
     def decline(self, category: str, question: str, rng: Any) -> str:
-        """Return an abstention for an unanswerable question of a category."""
+        """Return the abstention that answers an unanswerable question of a category."""
 
 
 @runtime_checkable
@@ -72,11 +74,13 @@ class Rewriter(Protocol):
     """A generator that rewrites questions about scenes."""
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: Any) -> Any:
-        """Return an invalid, subjective, ambiguous or unanswerable question; None if impossible."""
+        """Return the question made invalid, subjective, ambiguous or unanswerable, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """A generator's reply, with the reason why it ended and token counts."""
+
     text: str | None
     """None if the request cannot be answered, even if repeated."""
     finish: str = "stop"

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Weights:
-    """(B, n) weights for `weights @ column`; `np.asarray(weights)` is the full matrix."""
+    """Weights (B, n) of n rows in B resamples, stored as counts of groups; `weights @ column`."""
 
     counts: Floats
     """(B, G): how often each resample contains each group."""
@@ -27,36 +27,36 @@ class Weights:
     def __matmul__(self, columns: Floats) -> Floats:
         """Return weighted sums of a column, (n,) -> (B,), or of several, (n, m) -> (B, m)."""
         groups = self.counts.shape[1]
-        sums = sum_cells(columns if columns.ndim == 2 else columns[:, None], self.group, groups)
+        sums = sum_by_code(columns if columns.ndim == 2 else columns[:, None], self.group, groups)
         return self.counts @ (sums[:, 0] if columns.ndim == 1 else sums)
 
     def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        """Return weighted sums of the real part of each product of two columns: (n, l), (n, r) -> (B, l * r)."""
+        """Return weighted sums of `products(left, right)`: (n, l), (n, r) -> (B, l * r)."""
         return self @ products(left, right)
 
-    def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
-        """Return weighted sums of a column within each bin: (n,), the bin of each row or -1 for none -> (B, bins)."""
-        inside = place >= 0
-        cells = self.group[inside] * bins + place[inside]
+    def sum_bins(self, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:
+        """Return weighted sums of a column per bin, (B, bins); `bin_index` (n,) is -1 for no bin."""
+        inside = bin_index >= 0
+        cells = self.group[inside] * bins + bin_index[inside]
         return self.counts @ np.bincount(cells, column[inside], self.counts.shape[1] * bins).reshape(-1, bins)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
 
     def rows(self, chosen: NDArray[Any]) -> Weights:
-        """Return the weights of some of the rows."""
+        """Return the weights of the chosen rows (a mask or indices)."""
         return Weights(self.counts, self.group[chosen])
 
 
-def sum_cells(columns: Floats, cells: NDArray[np.int64], count: int) -> Floats:
-    """Return the sums of columns over rows of equal cells, (n, m) -> (count, m)."""
+def sum_by_code(columns: Floats, codes: NDArray[np.int64], count: int) -> Floats:
+    """Return the sums of columns (n, m) over rows with the same code (n,): (count, m)."""
     width = columns.shape[1]
-    places = cells if width == 1 else (cells[:, None] * width + np.arange(width)).ravel()
+    places = codes if width == 1 else (codes[:, None] * width + np.arange(width)).ravel()
     return np.bincount(places, columns.ravel(), count * width).astype(np.float64, copy=False).reshape(count, width)
 
 
 def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the place of each row's group among the distinct groups in ascending order, and the number of rows of each group.
+    """Return each row's index among the sorted distinct groups, and the size of each group.
 
     >>> [part.tolist() for part in number_groups(np.array([7, 2, 7]))]
     [[1, 0, 1], [1, 2]]
@@ -70,7 +70,7 @@ def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return the real part of each product of two columns: (n, l), (n, r) -> (n, l * r)."""
+    """Return the products (real part) of each pair of columns: (n, l), (n, r) -> (n, l * r)."""
     real: Floats = left.real[:, :, None] * right.real[:, None, :]
     if np.iscomplexobj(left) and np.iscomplexobj(right):
         real -= left.imag[:, :, None] * right.imag[:, None, :]
@@ -78,13 +78,13 @@ def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
 
 
 def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return `weights @ products(left, right)`, (B, l * r), without making the products where weights can do without."""
+    """Return `weights @ products(left, right)`, (B, l * r), without the products if possible."""
     return weights.sum_products(left, right) if isinstance(weights, Weights) else weights @ products(left, right)
 
 
-def sum_bins(weights: Weights | Floats, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
-    """Return weighted sums of a column within each bin, (B, bins); `place` (n,) is a row's bin, -1 for none."""
+def sum_bins(weights: Weights | Floats, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:
+    """Return weighted sums of a column per bin, (B, bins); `bin_index` (n,) is -1 for no bin."""
     if isinstance(weights, Weights):
-        return weights.sum_bins(column, place, bins)
-    sums: Floats = weights @ (column[:, None] * (place[:, None] == np.arange(bins)))
+        return weights.sum_bins(column, bin_index, bins)
+    sums: Floats = weights @ (column[:, None] * (bin_index[:, None] == np.arange(bins)))
     return sums

@@ -11,6 +11,8 @@ from qualm.runners.contracts.saliency import Target, Thing
 
 @dataclass(frozen=True)
 class Job:
+    """One image for an inpainter, with the mask of the thing to remove."""
+
     target: Target
     thing: Thing
     picture: PIL.Image.Image
@@ -22,8 +24,8 @@ class Job:
 Inpainter = Callable[[Sequence[Job]], list["PIL.Image.Image"]]
 
 
-def by_opencv(job: Job, radius: float, method: str) -> PIL.Image.Image:
-    """Inpaint with `cv2.inpaint`, which treats all channels alike, in any order."""
+def inpaint_by_opencv(job: Job, radius: float, method: str) -> PIL.Image.Image:
+    """Return a job's image with the mask filled by `cv2.inpaint`."""
     import cv2
 
     flag = {"telea": cv2.INPAINT_TELEA, "navier_stokes": cv2.INPAINT_NS}[method]

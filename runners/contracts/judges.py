@@ -16,6 +16,8 @@ class JudgeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
+    """A judge's verdict on one answer: rating, abstention, and the judge's reply."""
+
     rating: float | None
     pred_is_idk: bool | None
     """True for an abstention: the answer is "I don't know", or that the question cannot be answered."""

@@ -11,6 +11,8 @@ from qualm.runners.contracts.saliency import Box, Target, Thing
 
 @dataclass(frozen=True)
 class MaskRequest:
+    """One image for a masker, with the thing to mask."""
+
     target: Target
     thing: Thing
     """Thing to mask: the target's, or another as a control."""
@@ -45,13 +47,13 @@ def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
     return grown
 
 
-def reach(kernel: int) -> dict[str, int]:
-    """Return by how many pixels `dilated` grows a mask to each side."""
+def dilation_reach(kernel: int) -> dict[str, int]:
+    """Return the pixels by which `dilated` grows a mask to the left, up, right and down."""
     k = max(kernel, 1)
     return {"left": (k - 1) // 2, "up": (k - 1) // 2, "right": k // 2, "down": k // 2}
 
 
-def fill(boxes: Sequence[Box], height: int, width: int) -> np.ndarray:
+def fill_boxes(boxes: Sequence[Box], height: int, width: int) -> np.ndarray:
     """Return the union of boxes as a mask, (height, width) bool, cut at the image's edge."""
     mask = np.zeros((height, width), bool)
     for x, y, w, h in boxes:
@@ -62,7 +64,7 @@ def fill(boxes: Sequence[Box], height: int, width: int) -> np.ndarray:
 
 
 def box_of(mask: np.ndarray) -> Box:
-    """Return the bounding box of a mask that is not empty."""
+    """Return the bounding box (left, top, width, height) of a non-empty mask, in pixels."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     left, top = float(columns[0]), float(rows[0])
     return left, top, float(columns[-1]) + 1 - left, float(rows[-1]) + 1 - top

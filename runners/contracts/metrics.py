@@ -12,14 +12,14 @@ Floats = NDArray[np.float64]
 Weights: TypeAlias = NDArray[np.float64] | GroupedWeights
 
 
-def lacking(column: Floats) -> NDArray[np.bool_]:
-    """Return a mask (n,) of rows without a value."""
+def missing_rows(column: Floats) -> NDArray[np.bool_]:
+    """Return a mask (n,) of the rows that hold a NaN in a column, (n,) or (n, m)."""
     missing: NDArray[np.bool_] = np.asarray(np.isnan(column).any(axis=tuple(range(1, column.ndim))))
     return missing
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
-    """Divide, with NaN for a denominator of 0."""
+    """Divide two arrays elementwise, with NaN where the denominator is 0."""
     if part.shape != whole.shape:
         part, whole = np.broadcast_arrays(part, whole)
     result: Floats = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
@@ -27,18 +27,18 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
-    """Return the weighted mean of a column over the rows where `chosen` is 1."""
+    """Return the weighted mean, (B,), of a column over the rows where `chosen` is 1."""
     sums = weights @ np.column_stack([column * chosen, chosen])
     return ratio(sums[:, 0], sums[:, 1])
 
 
 def chosen_rows(is_calibration: Floats, rows: str) -> Floats:
-    """Return 1 for each row that a metric is over: test rows, or all if `rows` is "all"."""
+    """Return 1.0 for each row that a metric covers: test rows, or all if `rows` is "all"."""
     return np.ones_like(is_calibration) if rows == "all" else 1 - is_calibration
 
 
 def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
-    """Return for each row 1 if its whole group is right, and the size of the group.
+    """Return per row 1.0 if every row of its group is right, else 0.0, and the group's size.
 
     >>> whole_groups(np.array([1.0, 1, 0]), np.array([7.0, 7, 3]))
     (array([1., 1., 0.]), array([2., 2., 1.]))
@@ -49,8 +49,8 @@ def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
     return (failed == 0)[place].astype(np.float64), size[place].astype(np.float64)
 
 
-def one_class(uncertain: Floats) -> str:
-    """Return why uncertain and clear questions cannot be compared."""
+def explain_one_class(uncertain: Floats) -> str:
+    """Return why AUROC is undefined: no scored question is uncertain, or every one is."""
     return "no scored question is uncertain" if not uncertain.any() else "every scored question is uncertain"
 
 

@@ -77,8 +77,8 @@ _ANY_SIZE = (f"{GRADIENT}/", f"{EVIDENCE}/")
 """Beginnings of parts whose numbers may be far below 1e-9."""
 
 
-def as_kept(name: str, part: Part) -> Part:
-    """Round the numbers of a part that was computed here (`qualm.runners.runtime.precision`)."""
+def round_part(name: str, part: Part) -> Part:
+    """Return a part that was computed here with its numbers rounded for storage."""
 
     def rounded(values: list[float] | None, how: Callable[[float], float] = stored_value) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
@@ -89,7 +89,7 @@ def as_kept(name: str, part: Part) -> Part:
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt as the model sees it, and the wanted parts."""
+    """A prompt as the model sees it, its images, and the names of the wanted parts."""
 
     prompt: str
     """Text from the model's own chat template."""
@@ -126,7 +126,7 @@ class Request:
 
     @property
     def own_pictures(self) -> int:
-        """Return the number of images that are no example's."""
+        """Return the number of images that belong to the question, not to examples."""
         return self.asked.own_images(self.pictures)
 
 
@@ -162,16 +162,16 @@ class Model(Protocol):
     """
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        """Return the processor's text for a conversation, up to the answer."""
+        """Return a conversation as text in the model's chat template, up to the answer."""
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
-        """Tokenise and process the images of a batch. Called from several threads."""
+        """Tokenise prompts and process images of a batch; called from several threads."""
 
     def load(self) -> torch.nn.Module:
         """Read the weights, once; the caller moves the module to the device."""
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
-        """Return the parts of each request, in order; all or none of a batch have options."""
+        """Compute the wanted parts of each request, in order; all or no requests have options."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Connection(Protocol):
     server: Server
 
     def pooled(self, items: Sequence[Any], work: Callable[[Any], Iterable[Any]], what: str = ...) -> Iterator[list[tuple[int, Any]]]:
-        """Apply `work` to the items in parallel; yield the results in batches with the item's number."""
+        """Apply `work` to the items in parallel; yield batches of (index of the item, result)."""
 
 
 @runtime_checkable
@@ -221,7 +221,7 @@ class Remote(Protocol):
 @runtime_checkable
 class Recording(Protocol):
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return rows of GENERATIONS of these SAMPLES, in order; unrecorded samples have none.
+        """Return the recorded rows of GENERATIONS of these SAMPLES, in order; some may be missing.
 
         Raises:
             ModelError: the recording is not of this dataset, or is damaged.

@@ -31,10 +31,12 @@ class NliContext:
 
 
 class NliEngine(Protocol):
+    """A model that classifies text pairs by entailment, or compares them by cosine similarity."""
+
     identity: str
     name: str
     classes: int
     """3: entailment, neutral, contradiction. 2: entailment, no entailment. 1: no classes, but a cosine similarity."""
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Yield logits with the indices of their pairs; NliError on failure."""
+        """Yield batches of (index of the pair, logits); raise NliError on failure."""

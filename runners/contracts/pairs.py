@@ -30,7 +30,7 @@ class PairError(Exception):
 
 @dataclass
 class PairContext:
-    """Inputs of a recipe beside the spec's parameters."""
+    """Inputs of a pair recipe beside the spec's parameters, and its counters."""
 
     datasets: Mapping[str, Path]
     seed: int
@@ -53,7 +53,7 @@ class PairContext:
         self.dropped[reason] += count
 
     def takes(self, split: str) -> bool:
-        """Count one more pair of a split, if the limit allows it; return whether it does."""
+        """Return whether the limit allows one more pair of a split; if so, count it."""
         key = split if split in self.limit else ""
         if key not in self.limit:
             return True
@@ -63,7 +63,9 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield source rows in batches, each about the number of missing pairs; without a limit, in one batch.
+        """Yield source rows in batches as large as the number of missing pairs requires.
+
+        Without a limit there is one batch.
 
         With a limit, rows come in an order drawn by the seed, so that a larger limit only adds pairs. The second and later batches
         allow for the share of rows that became pairs so far.
@@ -110,7 +112,7 @@ class PairContext:
 
 @dataclass(frozen=True)
 class Member:
-    """One side of a pair."""
+    """One sample of a pair: image, question and answer."""
 
     image_id: str | None
     question: str
@@ -144,8 +146,8 @@ def pair_samples(
         )
 
 
-def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of SAMPLES with one image; drop and count the others."""
+def keep_single_image(context: PairContext, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of SAMPLES with exactly one image; count the others as dropped."""
     pictures = [len(picture_ids(row["image_id"])) for row in rows]
     for reason, dropped in (("several images", sum(n > 1 for n in pictures)), ("no image", pictures.count(0))):
         if dropped:
@@ -153,8 +155,8 @@ def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list
     return [row for row, n in zip(rows, pictures, strict=True) if n == 1]
 
 
-def by_image(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Group rows of SAMPLES by image, in order; leave out rows without one."""
+def group_by_image(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return image id -> rows of SAMPLES, in order; rows without an image are left out."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["image_id"] is not None:

@@ -40,22 +40,22 @@ def draw_part(draw: int) -> str:
 
 
 def draw_of(part: str) -> int:
-    """Return the number of a sampled answer; 0 for other parts."""
+    """Return the number K of the part `draw K`; 0 for other parts."""
     return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
 
 
-def internal_parts(need: str, draws: int) -> list[str]:
-    """Return the parts of a column of hidden states or attention.
+def internal_parts(column: str, draws: int) -> list[str]:
+    """Return the names of the parts that fill a column of hidden states or attention.
 
     >>> internal_parts("draw_hidden_states/0.5/answer_last", 2)
     ['hidden_states/0.5/answer_last 1', 'hidden_states/0.5/answer_last 2']
     """
-    of = parse_internal(need)
+    of = parse_internal(column)
     return [f"{of.signal} {draw}" for draw in range(1, draws + 1)] if of.drawn else [of.signal]
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
-    """Return a part's signal inside the model, and its draw; None for other parts."""
+    """Return a part's signal inside the model and its draw (0: greedy); None for other parts."""
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
@@ -63,12 +63,12 @@ def internal_of(part: str) -> tuple[Internal, int] | None:
 
 
 def is_signal(part: str) -> bool:
-    """Return True if a part is a signal, not an answer or draw."""
+    """Return True if a part is a signal about answers, not an answer or draw itself."""
     return part not in (ANSWER, OPTIONS) and not draw_of(part)
 
 
 def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
-    """Return the answer and draws that a signal is about; empty for other parts.
+    """Return the names of the answers and draws that a signal is about; () for other parts.
 
     >>> subjects_of("p_true"), subjects_of("p_true_sampling", 2), subjects_of("hidden_states/0.5/answer_last 3")
     (('answer',), ('answer', 'draw 1', 'draw 2'), ('draw 3',))
@@ -85,12 +85,12 @@ def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
 
 
 def kind_of(part: str) -> str:
-    """Return the kind of a part, without the number of a draw."""
+    """Return a part's name without the number of its draw: `draw`, `p_true`..."""
     return "draw" if draw_of(part) else part.partition(" ")[0]
 
 
 def family_of(kind: str) -> str:
-    """Return the family in which a kind is counted: answers, draws or signals.
+    """Return the heading under which a kind of part is counted: answers, draws or signals.
 
     >>> family_of("options"), family_of("draw"), family_of("p_true")
     ('answers', 'draws', 'signals')

@@ -28,7 +28,7 @@ class PerturbError(Exception):
 
 @dataclass
 class PerturbContext:
-    """Items of a batch, and state that lasts from batch to batch."""
+    """One batch of items to perturb, its settings, and state that lasts from batch to batch."""
 
     settings: Settings
     seed: int
@@ -49,21 +49,21 @@ class PerturbContext:
     """Models and generators that are opened once for all batches."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count items that the perturbation cannot be applied to, by a short reason."""
+        """Count items that the perturbation does not apply to, by a short reason."""
         self.dropped[reason] += count
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` returned for the first batch."""
+        """Return `make()`, called for the first batch only and stored under `name`."""
         if name not in self.lasting:
             self.lasting[name] = make()
         value: T = self.lasting[name]
         return value
 
 
-def generator(seed: int, variant: str, sample_id: str) -> np.random.Generator:
-    """Return the random generator of a sample under a variant, equal on every machine.
+def random_generator(seed: int, variant: str, sample_id: str) -> np.random.Generator:
+    """Return the random generator of a sample under a variant, the same on every machine.
 
-    >>> int(generator(7, "blur@radius=2.0", "a").integers(1000)) == int(generator(7, "blur@radius=2.0", "a").integers(1000))
+    >>> int(random_generator(7, "blur@radius=2.0", "a").integers(1000)) == int(random_generator(7, "blur@radius=2.0", "a").integers(1000))
     True
     """
     material = hashlib.sha256(f"{seed}\0{variant}\0{sample_id}".encode()).digest()

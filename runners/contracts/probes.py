@@ -33,6 +33,6 @@ class ProbeDesign:
     """...and the weight of the mean shortfall max(0, margin - difference), over rows that are not the target, in the loss."""
 
 
-def stacked(rows: list[Floats]) -> Floats:
-    """Stack rows of equal length to (n, d)."""
+def stack_rows(rows: list[Floats]) -> Floats:
+    """Stack rows of equal length to an array (n, d); (0, 0) without rows."""
     return np.stack(rows) if rows else np.empty((0, 0))

@@ -17,7 +17,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Thing:
-    """Something that can be removed from an image."""
+    """An object in an image, which can be masked and removed."""
 
     name: str
     """Noun phrase without an article: `red cube`."""
@@ -33,7 +33,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Target:
-    """A question that the image answers, and the thing without which it no longer does."""
+    """A question that the image answers, and the thing without which it cannot be answered."""
 
     key: str
     """Unique within the recipe, from the source's ids; names pair and image."""
@@ -50,7 +50,7 @@ class Target:
 
 
 def answer_of(row: Row) -> str | None:
-    """Return the commonest reference, or the right option; None if there is none."""
+    """Return a row's most common reference, or its right option; None if there is neither."""
     if not row["answerable"]:
         return None
     if row["references"]:

@@ -27,7 +27,7 @@ PACKAGE = "qualm.runners.stages"
 
 @dataclass(frozen=True)
 class StageKind:
-    """Declaration of a kind of stages."""
+    """Declaration of a kind of stages: what it reads and writes, and how DVC treats it."""
 
     title: str
     """Description in dvc.yaml; {names} are filled in."""
@@ -59,20 +59,20 @@ class StageKind:
         return "{" not in self.title + "".join(self.writes.values())
 
     def run(self) -> Callable[[Stage], None]:
-        """Import the module and return its function `run`."""
+        """Import the kind's module and return its function `run(stage)`."""
         run: Callable[[Stage], None] = importlib.import_module(self.module).run
         return run
 
 
 @cache
 def stage_kinds() -> Mapping[str, StageKind]:
-    """Return all stage kinds by name, sorted."""
+    """Return name -> declaration of all kinds of stages, sorted."""
     return MappingProxyType({path.stem: stage_kind(path.stem) for path in sorted(FOLDER.glob("[!_]*.py"))})
 
 
 @cache
 def stage_kind(name: str) -> StageKind:
-    """Return a kind by its name; raise PluginError for an unknown one."""
+    """Return the declaration of a kind of stages; raise PluginError for an unknown name."""
     path = FOLDER / f"{name}.py"
     if not path.is_file():
         raise PluginError(f"no kind of stage is named '{name}'; there are: {', '.join(stage_kinds())}")

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Tuning:
-    """A model that is ready to be trained."""
+    """A network that is ready to be trained, how to save it, and its frozen reference."""
 
     network: Any
     """A torch module with the signature of the transformers model."""

@@ -17,7 +17,7 @@ Votes = Sequence[Sequence[str]]
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
-    """Compute Wilson's score interval of a share; None for n = 0.
+    """Return Wilson's score interval of the share successes / n; None for n = 0.
 
     (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n), within [0, 1]. Items are assumed independent.
     (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927)
@@ -36,8 +36,8 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] |
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def raw(votes: Votes) -> float | None:
-    """Compute the share of agreeing rater pairs, averaged over items; None without any."""
+def raw_agreement(votes: Votes) -> float | None:
+    """Return the share of agreeing pairs of raters, averaged over items; None without pairs."""
     shares = [_agreeing(v) for v in votes if len(v) > 1]
     return sum(shares) / len(shares) if shares else None
 
@@ -102,7 +102,7 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a coefficient's interval in [-1, 1] over independent items, by the jackknife.
+    """Return a coefficient's jackknife interval within [-1, 1]; None if undefined.
 
     Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
     fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing

@@ -31,6 +31,8 @@ CROSS = "*"
 
 @dataclass(frozen=True)
 class Samples:
+    """Samples of a dataset as aligned columns: row i of every array is sample i."""
+
     name: str
     table: pa.Table
     others: pa.Array | None = None
@@ -39,7 +41,7 @@ class Samples:
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def filter_table(self, table: pa.Table) -> pa.Table:
-        """Drop the rows of a table about samples that are not among these."""
+        """Return a table without the rows about samples that are not among these."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
@@ -66,16 +68,16 @@ class Samples:
         """Return the group codes (n,); a sample without a group is its own group."""
         group = pc.fill_null(self.table["group"], "").combine_chunks()
         alone = pc.binary_join_element_wise(pa.scalar("\0"), self.ids, "")
-        return places(pc.if_else(pc.equal(group, ""), alone, group))
+        return rank_texts(pc.if_else(pc.equal(group, ""), alone, group))
 
     @cached_property
     def answerable(self) -> Floats:
-        """Return 1 for answerable questions (n,), also by default."""
+        """Return 1.0 for answerable questions (n,), which is the default, else 0.0."""
         return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
 
     @cached_property
     def uncertain(self) -> Floats:
-        """Return 1 for uncertain questions (n,): by `uncertain:` (NaN if undefined), else unanswerable."""
+        """Return 1.0 for uncertain questions (n,), by `uncertain:` (NaN: unknown) or unanswerable."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -83,39 +85,41 @@ class Samples:
 
     @cached_property
     def asked_about(self) -> NDArray[np.bool_]:
-        """Return the rows (n,) that ask whether another question is uncertain."""
+        """Return a mask (n,) of the rows that ask whether another question is uncertain."""
         return np.asarray(self.texts(ASKED).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @cached_property
     def evidence(self) -> list[str | None]:
-        """Return facts about each sample's image, for judges."""
+        """Return a text per sample with facts about its image, for judges; None without any."""
         return self.values(EVIDENCE)
 
     @cached_property
     def fold(self) -> Floats:
-        """Return the fold 0 or 1 (n,) by group, the same for every model; all 0 for a single group."""
+        """Return the fold 0 or 1 (n,), by group, equal for every model; all 0 for one group."""
         if len(np.unique(self.groups)) < 2:
             return np.zeros(self.n)
         return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
 
     def values(self, name: str) -> list[str | None]:
-        """Return a column or a meta key as text, None where a sample has none."""
+        """Return a column or meta key as one text per sample; None where a sample has none."""
         values: list[str | None] = self.texts(name).to_pylist()
         return values
 
     def texts(self, name: str) -> pa.Array:
-        """Return `values` as an Arrow array; `pictures` is a sample's number of images."""
+        """Return `values(name)` as an Arrow array; `pictures` counts a sample's images."""
         if name == COUNTED:
             return pa.array([str(len(picture_ids(image_id))) for image_id in self.table["image_id"].to_pylist()], pa.string())
         if name not in self.table.column_names or name == "meta":
-            return of_meta(self.table["meta"], name)
+            return meta_values(self.table["meta"], name)
         column = self.table[name].combine_chunks()
         if pa.types.is_string(column.type):
             return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str) -> Floats:
-        """Return the index of a column's or meta key's value in sorted order; NaN without one.
+        """Return the index (n,) of each sample's value of a column or meta key; NaN without one.
+
+        Values are sorted.
 
         A sample without a `group` is its own group.
         """
@@ -123,23 +127,23 @@ class Samples:
             self._coded[name] = self.groups.astype(np.float64) if name == "group" else _numbered(self.texts(name))
         return self._coded[name]
 
-    def partition(self, crossed: str) -> tuple[Ints, list[str]]:
-        """Divide the samples by the value of a field, or by the combination of values of crossed fields.
+    def partition(self, fields: str) -> tuple[Ints, list[str]]:
+        """Return the number of each sample's part, by the value of a field or of several fields.
 
         Returns:
             (n,) the number of each sample's part, -1 where it lacks a value, and the parts' values, sorted.
         """
-        if crossed in self._partitions:
-            return self._partitions[crossed]
-        columns = [self.values(name) for name in crossed.split(CROSS)]
+        if fields in self._partitions:
+            return self._partitions[fields]
+        columns = [self.values(name) for name in fields.split(CROSS)]
         keys = [None if None in row else CROSS.join(map(str, row)) for row in zip(*columns, strict=True)]
         names = sorted({key for key in keys if key is not None})
         number = {name: i for i, name in enumerate(names)}
-        self._partitions[crossed] = np.array([-1 if key is None else number[key] for key in keys], dtype=np.int64), names
-        return self._partitions[crossed]
+        self._partitions[fields] = np.array([-1 if key is None else number[key] for key in keys], dtype=np.int64), names
+        return self._partitions[fields]
 
     def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
-        """Return the row of each id; StageError for an id that is missing or occurs twice."""
+        """Return the row (n,) of each id; raise StageError for one that is unknown or repeated."""
         places = pc.index_in(ids, value_set=self.ids)
         if places.null_count:
             unknown = ids.filter(pc.is_null(places))[0].as_py()
@@ -154,19 +158,19 @@ class Samples:
         return rows
 
 
-def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) -> None:
-    """Raise StageError if no sample has a column or meta key."""
+def check_fields(spec_key: str, fields: Sequence[str], datasets: Sequence[Samples]) -> None:
+    """Raise StageError if a field, a column or meta key, is empty in all datasets."""
     for name in fields:
         if name != "group" and all(samples.texts(name).null_count == samples.n for samples in datasets):
             keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}
             there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
             kind = "it is empty in all of them" if name in SAMPLES.names else "it is not a field of these samples"
             of = f"dataset{'s' if len(datasets) > 1 else ''} {', '.join(samples.name for samples in datasets)}"
-            raise StageError(f"{what}: no sample of {of} has '{name}': {kind}, and {there}")
+            raise StageError(f"{spec_key}: no sample of {of} has '{name}': {kind}, and {there}")
 
 
-def stage_that_scores(stage: Stage) -> Stage | None:
-    """Return the stage `score` of the same spec; None if there is none, or while datasets are still to be made."""
+def score_stage(stage: Stage) -> Stage | None:
+    """Return the spec's `score` stage; None without one, or while datasets are to be made."""
     if not Path("specs", stage.spec, "stages", "score.json").is_file():
         return None
     score = read_stage(f"{stage.spec}/score", stage.settings)
@@ -174,11 +178,11 @@ def stage_that_scores(stage: Stage) -> Stage | None:
 
 
 def check_slices(stage: Stage) -> None:
-    """Raise StageError if the spec has a slice or macro average that no sample has, before a model is asked.
+    """Raise StageError if no sample has a field of the spec's `slices` or `macro_averages`.
 
     It checks nothing while datasets are still to be made.
     """
-    if score := stage_that_scores(stage):
+    if score := score_stage(stage):
         datasets = [read_samples(name, folder) for name, folder in sorted(score.inputs["datasets"].items())]
         for what in ("slices", "macro_averages"):
             crossed = [name for name in score.params.get(what, []) if (what, name) != ("macro_averages", DATASETS)]
@@ -186,12 +190,12 @@ def check_slices(stage: Stage) -> None:
 
 
 def _numbered(values: pa.Array) -> Floats:
-    numbers = places(values)
+    numbers = rank_texts(values)
     return np.where(numbers < 0, np.nan, numbers)
 
 
-def places(values: pa.Array) -> Ints:
-    """Rank each text among the sorted distinct ones, -1 for null."""
+def rank_texts(values: pa.Array) -> Ints:
+    """Return each text's index among the sorted distinct texts, (n,); -1 for null."""
     encoded = values.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     rank = np.full(len(order) + 1, -1)
@@ -199,8 +203,8 @@ def places(values: pa.Array) -> Ints:
     return np.asarray(rank[np.asarray(pc.fill_null(encoded.indices, len(order)))], dtype=np.int64)
 
 
-def of_meta(column: pa.ChunkedArray, key: str) -> pa.Array:
-    """Look up a key in each row of a map column; null if absent, the last of several entries."""
+def meta_values(column: pa.ChunkedArray, key: str) -> pa.Array:
+    """Return the value of a key per row of a map column; null if absent, the last of several."""
     parts = [pa.array([], pa.string())]
     for chunk in column.chunks:
         starts = chunk.offsets.to_numpy()
@@ -223,14 +227,14 @@ def read_samples(name: str, folder: str | Path) -> Samples:
 
 
 def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
-    """Read the greedy answers of a generations file by variant, in order of appearance."""
+    """Return variant -> greedy answers of a generations file, in order of appearance."""
     table = read_greedy(path, list(dict.fromkeys(["sample_id", "variant", "draw", *columns])))
     variants = pc.unique(table["variant"]).to_pylist()
     return {v: table if len(variants) == 1 else table.filter(pc.equal(table["variant"], v)) for v in variants}
 
 
 def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = None) -> pa.Table:
-    """Read the greedy answers of one variant or all, filtering while reading.
+    """Return the greedy answers of one variant, or of all, from a generations file.
 
     `columns` must include `draw` and `variant`.
     """
@@ -242,10 +246,10 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
     return pa.concat_tables(parts)
 
 
-def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """Convert a list column to (n, width), NaN where a row or an entry is missing."""
+def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
+    """Convert a list column to an array (n, width) at `rows`; NaN where nothing is given."""
     result = np.full((n, width), np.nan)
-    values, lengths = flat(column)
+    values, lengths = flatten_lists(column)
     if lengths.max(initial=0) > width:
         raise StageError(f"option_logits: a row has {lengths.max()} numbers, but no question has more than {width} options")
     owner = np.repeat(rows, lengths)
@@ -254,14 +258,14 @@ def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
     return result
 
 
-def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
-    """Return all numbers of a list column, and the length of each entry (0 for null)."""
+def flatten_lists(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
+    """Return all numbers of a list column in one array, and each list's length (null: 0)."""
     whole = column.combine_chunks()
     return np.asarray(pc.list_flatten(whole), dtype=np.float64), np.asarray(pc.fill_null(pc.list_value_length(whole), 0), dtype=np.int64)
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
-    """Compute the softmax over each question's options, (n, K); NaN rows where undefined.
+    """Return the softmax (n, K) over each question's option logits; NaN rows where undefined.
 
     In single precision every step is rounded to float32.
 
@@ -270,12 +274,12 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
     """
     rows = samples.rows_of(table["sample_id"], where)
     width = int(samples.n_options.max(initial=0))
-    lengths = flat(table["option_logits"])[1]
+    lengths = flatten_lists(table["option_logits"])[1]
     wrong = np.flatnonzero((lengths > 0) & (lengths != samples.n_options[rows]))
     if len(wrong):
         name, expected = table["sample_id"][int(wrong[0])].as_py(), samples.n_options[rows[wrong[0]]]
         raise StageError(f"{where}: sample '{name}': {lengths[wrong[0]]} option logits for {expected} options")
-    logits = padded(table["option_logits"], rows, samples.n, width)
+    logits = pad_lists(table["option_logits"], rows, samples.n, width)
     exists = np.arange(width) < samples.n_options[:, None]
     whole = (np.isfinite(logits) | ~exists).all(axis=1) & (samples.n_options > 0)
     kind = np.float32 if precision == "single" else np.float64
@@ -288,15 +292,15 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
     return probs
 
 
-def column(values: pa.ChunkedArray) -> Any:
-    """Convert a column for a plugin to an array or list; draws to a list for each row."""
+def plugin_column(values: pa.ChunkedArray) -> Any:
+    """Convert an Arrow column to an array or list, as plugins read it; draws to nested lists."""
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
-        items = column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))
+        items = plugin_column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))
         ends = np.cumsum(np.asarray(pc.list_value_length(inner))).tolist()
         return [items[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     if pa.types.is_list(values.type):
-        numbers, lengths = flat(values)
+        numbers, lengths = flatten_lists(values)
         return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
     if pa.types.is_string(values.type):
         return values.to_pylist()

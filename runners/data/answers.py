@@ -35,8 +35,8 @@ from qualm.runners.contracts.models import Part
 from qualm.runners.data.key_index import KeyIndex, Keys, Places, copy_key_words
 from qualm.runners.data.refusal import REFUSED
 from qualm.runners.data.segments import Segments, write_time
-from qualm.runners.runtime.libraries import MINOR, same
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.libraries import MINOR, are_equal_versions
+from qualm.runners.runtime.prefetch import map_ahead
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -83,7 +83,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
-    """Return the inputs that only one part depends on, as bytes.
+    """Return the inputs that only one part depends on, as JSON bytes for `part_key`.
 
     Args:
         part: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`).
@@ -100,15 +100,15 @@ def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> byte
         base: see `base_key`.
         how: see `decoding_bytes`.
         stream: what seeds a draw.
-        subject: of a signal, the answer that it is about (see `subject`).
+        subject: of a signal, the answer that it is about (see `subject_digest`).
     """
     # Unambiguous without separators: base and stream have fixed lengths, a subject is 32 bytes or none, and `how` is JSON text.
     return hashlib.sha256(base + stream.to_bytes(16, "big") + subject + how).digest()
 
 
-def subject(answer: Part, drawn: Sequence[str] = ()) -> bytes:
-    """Return the SHA-256 of a signal's subject: text and tokens of the greedy answer, and sampled answers."""
-    return hashlib.sha256(json.dumps([answer.text, answer.tokens, list(drawn)], separators=(",", ":")).encode()).digest()
+def subject_digest(answer: Part, sampled_answers: Sequence[str] = ()) -> bytes:
+    """Return the SHA-256 of what a signal is about: greedy answer and sampled answers."""
+    return hashlib.sha256(json.dumps([answer.text, answer.tokens, list(sampled_answers)], separators=(",", ":")).encode()).digest()
 
 
 def pixel_digest(image: PIL.Image.Image) -> str:
@@ -119,18 +119,20 @@ def pixel_digest(image: PIL.Image.Image) -> str:
 
 
 def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
-    """Return the digest of a model's images in order; "" without any."""
+    """Return one digest of several images in order; "" for none."""
     own = [pixel_digest(image) for image in images]
     return own[0] if len(own) == 1 else hashlib.sha256("\n".join(["pictures", *own]).encode()).hexdigest() if own else ""
 
 
 def open_segments(folder: Path, touch: bool = True) -> Segments:
-    """Return the segments of one store, without invalid rows."""
+    """Open the segments of one folder; rows with impossible numbers are left out."""
     return Segments(folder, SCHEMA, touch, drop_invalid, (STATES,))
 
 
 class StoredAnswers(ABC):
-    """Parts of answers in some folders; opening checks all segments and keeps 40 bytes per part in memory.
+    """Parts of answers stored in some folders, found by key.
+
+    Opening checks all segments and keeps 40 bytes per part in memory.
 
     The answers stay on disk and are mapped into memory while they are read.
     """
@@ -156,11 +158,14 @@ class StoredAnswers(ABC):
         return sum(source.damaged for source in self._sources.values())
 
     def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return whether each part is stored."""
+        """Return a mask of the keys whose parts are stored."""
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """Return parts in order, with the columns of `VALUES`; LostError if one has disappeared."""
+        """Return the parts of these keys, in order, as a table with the columns `VALUES`.
+
+        Raises LostError if one has disappeared.
+        """
         for attempt in range(MAX_ATTEMPTS):
             if attempt:  # others may have merged what we knew into what we do not know yet
                 time.sleep(0.02 * attempt)
@@ -176,10 +181,10 @@ class StoredAnswers(ABC):
 
     @abstractmethod
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Store parts that were computed together."""
+        """Store parts that were computed together; `names` are those of the parts."""
 
     def origins(self, keys: Sequence[bytes]) -> list[str]:
-        """Return the folder name of each part; "" for one that is not stored."""
+        """Return the name of the folder that holds each key's part; "" if it is not stored."""
         return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
 
     def _listed(self) -> list[tuple[str, str]]:
@@ -197,13 +202,13 @@ class StoredAnswers(ABC):
         keys: dict[tuple[str, str], Keys] = {}
         # Most rounds end after the second listing; a merge that falls between listing and reading costs one more.
         while new := [name for name in self._listed() if name not in keys]:
-            for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
+            for name, table in zip(new, map_ahead(self._read, new, self._workers), strict=True):
                 keys[name] = copy_key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
         self._names = self._ordered(keys)
         self._index = KeyIndex([keys[name] for name in self._names])
 
     def _gather(self, places: Places) -> pa.Table | None:
-        """Return the rows at these places; None if a segment has disappeared."""
+        """Return the parts at these places of the index; None if a segment has disappeared."""
         # Sorted, each segment is opened once and read front to back; `back` then restores the order that was asked for.
         order = np.argsort(places, kind="stable")
         ordered = places[order]
@@ -222,7 +227,7 @@ class StoredAnswers(ABC):
 
 
 class Store(StoredAnswers):
-    """Answers of one model by one engine."""
+    """Store of one model's answers: writes to one folder, reads all compatible ones."""
 
     def __init__(
         self,
@@ -262,11 +267,11 @@ class Store(StoredAnswers):
         super().__init__(folder, {folder.name: self._segments}, workers)
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Write parts durably, hidden states in a segment of their own; invalid numbers become undefined."""
+        """Store parts durably, hidden states separately; impossible numbers become undefined."""
         self.add(to_rows(keys, names, parts))
 
     def add(self, whole: pa.Table) -> None:
-        """Write rows in the form of `to_rows`, such as another store's."""
+        """Store a table of parts as `to_rows` makes it, such as another store's."""
         whole = self._segments.complete(whole)
         # Hidden states go into a segment of their own: who takes answers alone neither maps nor hashes their megabytes.
         inside = whole[STATES].is_valid()
@@ -278,12 +283,12 @@ class Store(StoredAnswers):
         self._mark.touch()
 
     def refresh(self) -> None:
-        """Index the segments that others have written or merged."""
+        """Read again which segments exist, as others may have written or merged some."""
         if self._listed() != sorted(self._names):
             self._open()
 
     def forget(self, keys: Sequence[bytes]) -> int:
-        """Remove parts from all folders that are read, so that they are computed again; return the number found.
+        """Remove parts from all folders so that they are computed again; return the number found.
 
         A kill leaves each part as it was or removed. Segments without the parts take the places of those with them.
         """
@@ -305,7 +310,7 @@ class Store(StoredAnswers):
         return sorted(names)
 
     def _writable(self) -> Path:
-        """Return the folder for this release and its libraries, a new one if the previous is refused."""
+        """Return the folder to write to: of this release and its libraries, and not refused."""
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         # A refused folder is never written to again: new answers beside bad ones would be refused with them.
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
@@ -318,12 +323,12 @@ class Store(StoredAnswers):
         return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
     def _usable(self, folder: Path) -> bool:
-        """Return whether another folder's answers are valid for this model and engine."""
+        """Return whether another folder's answers are of this model and engine and may be read."""
         about = read_about(folder)
         if any(about.get(name) != self._own[name] for name in ("model", "engine")) or (folder / REFUSED).exists():
             return False
         libraries = about.get("libraries")
-        return isinstance(libraries, dict) and same(self._policy, libraries, self._libraries)
+        return isinstance(libraries, dict) and are_equal_versions(self._policy, libraries, self._libraries)
 
     def _note(self, folder: Path, about: Mapping[str, Any], stage: str) -> None:
         place = folder / ABOUT
@@ -344,9 +349,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def undefine_invalid(name: str, part: Part) -> tuple[Part, str]:
-    """Make invalid numbers of a part undefined; return the part and a description of them."""
-    table = _table([bytes(32)], [name], [part])
+def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
+    """Set fields with impossible numbers to None; return the part and a reason ("": none)."""
+    table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:
         return part, ""
@@ -355,7 +360,7 @@ def undefine_invalid(name: str, part: Part) -> tuple[Part, str]:
 
 
 def to_rows(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
-    """Return parts as rows of SCHEMA, with invalid numbers undefined."""
+    """Return parts as a table of SCHEMA; a field with impossible numbers becomes null."""
     return nullify_invalid(_table(keys, names, parts))
 
 
@@ -372,7 +377,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
-    """Return, per column of stored parts, a mask of the rows with invalid numbers."""
+    """Return column -> mask of the rows whose numbers are impossible, of a table of parts."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))
@@ -388,13 +393,13 @@ def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
 
 
 def drop_invalid(table: pa.Table) -> pa.Table:
-    """Return the rows without invalid numbers."""
+    """Return a table of parts without the rows that hold impossible numbers."""
     bad = np.logical_or.reduce(list(find_invalid(table).values()))
     return table.filter(pa.array(~bad)) if bad.any() else table
 
 
 def nullify_invalid(table: pa.Table) -> pa.Table:
-    """Replace invalid numbers by null."""
+    """Return a table of parts with each field that holds impossible numbers set to null."""
     for name, mask in find_invalid(table).items():
         if mask.any():
             at = table.schema.get_field_index(name)
@@ -414,7 +419,7 @@ def _lengths(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
 
 def _out_of_bounds(column: pa.ChunkedArray, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> _Mask:
-    """Return the rows with a value outside their bounds or not finite."""
+    """Return a mask of the rows with a value outside [low, high] of the row, or not finite."""
     rows = pc.list_parent_indices(column).to_numpy()
     values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):

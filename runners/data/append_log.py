@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 
 class LineLog:
+    """Checksummed lines of one kind in a folder, one file per writing process."""
+
     def __init__(self, folder: Path, kind: str) -> None:
         """Open without reading.
 
@@ -59,7 +61,7 @@ class LineLog:
             print(f"{self.kind}: {self.folder}: {message}", file=sys.stderr, flush=True)
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Append lines durably.
+        """Append lines with their checksums; they are on disk on return.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier lines stay readable.

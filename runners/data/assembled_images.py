@@ -10,9 +10,9 @@ import pyarrow as pa
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.formats.pictures import perceptual_hash
 from qualm.registry.sample import IMAGES
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 from qualm.runners.runtime.progress import progress
-from qualm.runners.runtime.records import iterate
+from qualm.runners.runtime.records import iterate_rows
 from qualm.runners.runtime.stage import Stage, StageError
 
 BATCH = 64
@@ -20,7 +20,7 @@ BATCH = 64
 
 
 class AssembledPictures:
-    """Stream of images by folder, after locating every image once.
+    """Images of an assembled dataset, read from the folders of recipes and sources.
 
     Args:
         stage: for its name, settings and counters.
@@ -53,14 +53,14 @@ class AssembledPictures:
         return self._made[recipe]
 
     def hashes(self, ids: set[str]) -> dict[str, int | None]:
-        """Compute perceptual hashes of images, None for one that cannot be decoded.
+        """Return image id -> perceptual hash; None for an image that cannot be decoded.
 
         Raises:
             StageError: two different images have one id.
         """
         hash_of: dict[str, int | None] = {}
         with progress(self.stage.settings, f"{self.stage.name}: looking at images", len(ids)) as advance:
-            for image, folder, digest, code in ahead(_look, self._stream(ids), self.stage.settings.workers):
+            for image, folder, digest, code in map_ahead(_look, self._stream(ids), self.stage.settings.workers):
                 advance()
                 first = self.digests.setdefault(image, (digest, folder))
                 if first[0] != digest:
@@ -71,7 +71,7 @@ class AssembledPictures:
         return hash_of
 
     def rows(self, ids: set[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of IMAGES, each image once."""
+        """Yield the row of IMAGES of each of these ids once."""
         done: set[str] = set()
         for _, row in self._stream(ids):
             if row["image_id"] not in done:
@@ -82,11 +82,11 @@ class AssembledPictures:
         for folder in self.folders:
             mine = self.wanted[folder] & ids
             if mine:
-                yield from ((folder, row) for row in iterate(folder / "images", IMAGES, batch_size=BATCH) if row["image_id"] in mine)
+                yield from ((folder, row) for row in iterate_rows(folder / "images", IMAGES, batch_size=BATCH) if row["image_id"] in mine)
 
 
 def _ids(folder: Path) -> set[str]:
-    return {row["image_id"] for row in iterate(folder / "images", IMAGES, ["image_id"])} if (folder / "images").is_dir() else set()
+    return {row["image_id"] for row in iterate_rows(folder / "images", IMAGES, ["image_id"])} if (folder / "images").is_dir() else set()
 
 
 def _look(item: tuple[Path, dict[str, Any]]) -> tuple[str, Path, str, int | None]:

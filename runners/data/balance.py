@@ -25,7 +25,7 @@ WORDS = {1.0: "uncertain", 0.0: "not uncertain"}
 
 @dataclass(frozen=True)
 class BalancedDraw:
-    """Result of a balanced draw."""
+    """Ids and counts of a draw of equally many samples of each class."""
 
     ids: frozenset[str]
     """Samples that remain: the drawn ones, and all that are not scored."""
@@ -43,30 +43,30 @@ class BalancedDraw:
         return {f"{TAKEN}({name})": n for name, n in self.taken.items()} | {why: n for why, n in left_out.items() if n}
 
 
-def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]) -> BalancedDraw:
-    """Draw equally many scored samples of each class.
+def balance_samples(samples: Samples, is_scored: NDArray[np.bool_], options: Mapping[str, Any]) -> BalancedDraw:
+    """Draw equally many scored samples of each class, by seed.
 
     Within a class, samples are ordered by a hash of seed and id, the first of every group before the second of any. So as many groups as
     possible are drawn, and a larger `take` only adds samples.
 
     Args:
-        scored: which rows are scored; the others remain.
-        how: `take` (number per class), `by` (a field), `shortfall` (if a class has fewer) and `seed`.
+        is_scored: which rows are scored; the others remain.
+        options: `take` (number per class), `by` (a field), `shortfall` (if a class has fewer) and `seed`.
 
     Raises:
         StageError: a class has fewer than `take` and `shortfall` is `error`; or there is no class, or only one of uncertain or not.
     """
     rows_of: dict[str, list[int]] = defaultdict(list)
-    for row, name in enumerate(_classes(samples, how["by"])):
-        if scored[row] and name is not None:
+    for row, name in enumerate(_classes(samples, options["by"])):
+        if is_scored[row] and name is not None:
             rows_of[name].append(row)
     there = {name: len(rows) for name, rows in sorted(rows_of.items())}
-    take = _numbers_to_draw(samples.name, there, how)
+    take = _numbers_to_draw(samples.name, there, options)
     ids, groups = samples.ids.to_pylist(), samples.groups
-    chosen = [row for rows in rows_of.values() for row in _ordered(rows, ids, groups, how["seed"])[:take]]
-    stay = frozenset(ids[row] for row in [*chosen, *np.flatnonzero(~scored).tolist()])
+    chosen = [row for rows in rows_of.values() for row in _ordered(rows, ids, groups, options["seed"])[:take]]
+    stay = frozenset(ids[row] for row in [*chosen, *np.flatnonzero(~is_scored).tolist()])
     taken = {name: min(take, n) for name, n in there.items()}
-    return BalancedDraw(stay, taken, sum(there.values()) - len(chosen), int(scored.sum()) - sum(there.values()))
+    return BalancedDraw(stay, taken, sum(there.values()) - len(chosen), int(is_scored.sum()) - sum(there.values()))
 
 
 def _classes(samples: Samples, by: str) -> list[str | None]:

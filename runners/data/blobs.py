@@ -17,7 +17,7 @@ from qualm.runners.runtime.stage import LOCAL, StageError
 
 
 class BlobCache:
-    """Results of one kind; safe for threads and processes."""
+    """Cache of one kind of results as files; safe for threads and processes."""
 
     def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:
         """Open a cache.
@@ -31,12 +31,12 @@ class BlobCache:
         self.identity = json.dumps(identity, sort_keys=True, separators=(",", ":"))
 
     def key(self, *material: Any) -> str:
-        """Return the digest of the identity and of a result's other inputs, as JSON."""
+        """Return the SHA-256 of the cache's identity and of a result's other inputs."""
         text = json.dumps(material, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(f"{self.identity}\n{text}".encode()).hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """Return the result of a key; None if it is missing or damaged."""
+        """Return the stored bytes of a key; None if they are missing or damaged."""
         path = self.path(key)
         try:
             raw = path.read_bytes()

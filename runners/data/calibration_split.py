@@ -12,7 +12,7 @@ Bools = NDArray[np.bool_]
 
 
 def calibration_rows(groups: NDArray[np.int64], fraction: float, seed: int, split: Literal["groups", "rows"]) -> Bools:
-    """Choose the calibration rows.
+    """Return a mask (n,) of the rows to calibrate on; the others are test rows.
 
     Args:
         groups: (n,) group code of each row, rows in the source's official order.

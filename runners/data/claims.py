@@ -17,8 +17,8 @@ class ClaimError(Exception):
     """A subset expression that cannot be evaluated for a sample."""
 
 
-def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    """Make a function that returns the claims about a row of SAMPLES, sorted.
+def claims_function(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    """Return a function from a row of SAMPLES to the names of the subsets it is in, sorted.
 
     They are the names of those `subsets` (name -> expression of `qualm.registry.where`) whose expression holds; without subsets
     `uncertain` or `certain`, if the spec says so. The function raises ClaimError if an expression compares a text with a number.

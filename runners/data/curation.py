@@ -28,8 +28,8 @@ from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
-from qualm.runners.runtime.records import iterate
+from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw_agreement, wilson
+from qualm.runners.runtime.records import iterate_rows
 
 FILE = "decisions.csv"
 """The only file of a reviews entry."""
@@ -48,7 +48,7 @@ class CurationError(Exception):
 
 @dataclass(frozen=True, order=True)
 class Decision:
-    """A reviewer's decision about one question with its image and answer."""
+    """A reviewer's decision about one question as shown, with its image and answer."""
 
     sample_id: str
     content: str
@@ -61,7 +61,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Curated:
-    """Remaining samples and facts about the curation."""
+    """Ids of the samples that remain after curation, and facts about it."""
 
     remaining: frozenset[str]
     """Ids of the remaining samples of all splits."""
@@ -107,11 +107,11 @@ def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = ()) -> str:
-    """Digest what a reviewer sees of a sample: texts, options, answerability, pixels, subset.
+def content_of(sample: Mapping[str, Any], pixels: str, claims: Sequence[str] = ()) -> str:
+    """Return the digest of what a reviewer sees of a sample, which decisions refer to.
 
     Args:
-        picture: `pixels_of` its image; empty if it has none.
+        pixels: `pixels_of` its image; empty if it has none.
         claims: `qualm.runners.data.claims` of it, if its dataset makes any.
     """
     content: list[Any] = [
@@ -120,14 +120,14 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
         list(sample["choices"] or ()),
         sample["answer_index"],
         sample["answerable"] is not False,
-        picture,
+        pixels,
         *([list(claims)] if claims else []),
     ]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:20]
 
 
 def pixels_of(data: bytes | None) -> str:
-    """Digest an image's pixels, which re-encoding keeps; its bytes if undecodable."""
+    """Return the SHA-256 of an image's decoded pixels, else of its bytes; "" for None."""
     if data is None:
         return ""
     try:
@@ -138,12 +138,12 @@ def pixels_of(data: bytes | None) -> str:
 
 
 def combine_digests(digests: Sequence[str]) -> str:
-    """Combine the digests of a question's images; "" without one, unchanged for a single one."""
+    """Return one digest for the images of a question; "" for none, unchanged for one."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
 
-def settle(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """Decide each (sample, content) by majority: `valid`, one of REASONS or `unresolved`."""
+def decide_by_majority(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
+    """Return (sample_id, content) -> `valid`, one of REASONS, or `unresolved`, by majority."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
@@ -168,7 +168,7 @@ def curate(
     splits: Collection[str] = ("test",),
     claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
-    """Filter splits of a dataset by reviewers' decisions.
+    """Filter splits of a dataset by reviewers' decisions; return remaining ids and facts.
 
     Args:
         samples: rows of SAMPLES of all splits.
@@ -198,7 +198,7 @@ def curate(
         if s["sample_id"] in decided
     }
     applied = [d for d in decisions if content.get(d.sample_id) == d.content]
-    settled = {sample: verdict for (sample, _), verdict in settle(applied).items()}
+    settled = {sample: verdict for (sample, _), verdict in decide_by_majority(applied).items()}
     verdicts = {s["sample_id"]: settled.get(s["sample_id"], "unreviewed") for s in reviewable}
     units = {s["sample_id"]: s["sample_id"] if lone == "keep" else s["pair_id"] or s["sample_id"] for s in reviewable}
     pairs: dict[str, list[str]] = defaultdict(list)
@@ -227,7 +227,7 @@ def curate(
 
 
 def without_lone_pairs(samples: pa.Table) -> pa.Table:
-    """Return the samples with `pair_id` only where both members are among them."""
+    """Return all samples, with `pair_id` null where the pair's other member is missing."""
     counts = Counter(samples["pair_id"].to_pylist())
     ids = [name if counts[name] > 1 else None for name in samples["pair_id"].to_pylist()]
     return samples.set_column(samples.schema.get_field_index("pair_id"), samples.schema.field("pair_id"), pa.array(ids, pa.string()))
@@ -241,11 +241,11 @@ def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
 
 
 def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
-    """Digest the wanted images, each from the first folder that has it."""
+    """Return image id -> digest of pixels, each from the first folder that has the image."""
     digests: dict[str, str] = {}
     for folder in folders:
         if len(digests) < len(ids) and (folder / "images").is_dir():
-            for row in iterate(folder / "images", IMAGES, batch_size=64):
+            for row in iterate_rows(folder / "images", IMAGES, batch_size=64):
                 name = row["image_id"]
                 if name in ids and name not in digests:
                     digests[name] = pixels_of(row["image"]["bytes"] if row["image"] else None)
@@ -253,7 +253,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Count verdicts and the valid share per group, and over `all` if `total`."""
+    """Return a row per group with counts of verdicts and the valid share with its interval."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in groups:
         for name in (group, "all") if total else (group,):
@@ -276,7 +276,7 @@ def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, An
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """Measure agreement on questions that several reviewers decided, with 95% intervals."""
+    """Return agreement coefficients of reviewers, with 95% intervals, as JSON."""
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":
@@ -292,7 +292,7 @@ def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
         "reviewers": [{"reviewer": r, **{k: decided[r, k] for k in ("valid", *REASONS)}} for r in reviewers],
         "shared": len(shared),
         "by_all": len(common),
-        "raw": raw(of_several),
+        "raw": raw_agreement(of_several),
         "cohen_kappa": _cohen(lists) if two else None,
         "cohen_kappa_interval": jackknife(_cohen, lists) if two else None,
         "fleiss_kappa": fleiss_kappa(lists) if not two else None,

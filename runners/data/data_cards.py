@@ -25,6 +25,8 @@ FENCE = "---\n"
 
 @dataclass
 class DataCard:
+    """Facts of a made dataset for its card: recipe, parents, sources, omissions."""
+
     name: str
     made_by: str
     """SPEC/STAGE."""
@@ -51,16 +53,16 @@ class CardTable:
     note: str
 
 
-def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbed: Set[str] = frozenset()) -> None:
-    """Count the samples of a folder and publish its card."""
+def write_card(stage: Stage, card: DataCard, samples: Path, target: str, perturbed: Set[str] = frozenset()) -> None:
+    """Write a dataset's card, with counts of its samples, and publish it at `target`."""
     counts = statistics(read_counted_samples(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")
-    stage.publish(path, place)
+    stage.publish(path, target)
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """Return our part of a card's head; raise StageError if there is none."""
+    """Return the mapping under `qualm` in a card's YAML head; raise StageError without one."""
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
         card = yaml.safe_load(head)[KEY]
@@ -70,11 +72,11 @@ def read_card(path: str | Path) -> dict[str, Any]:
     return card
 
 
-def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the datasets that a stage reads, with DVC versions and original sources."""
+def parents_and_sources(datasets: Mapping[str, str], card_paths: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """Return the datasets that a stage reads, with DVC versions, and their original sources."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
-    for path in cards:
+    for path in card_paths:
         sources += [one for one in read_card(path)["sources"] if one not in sources]
     return versions, sources
 
@@ -132,7 +134,7 @@ def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
 
 
 def _table(counts: Mapping[str, Any]) -> list[str]:
-    """Count questions by category and split, as in CertainlyUncertain's Table 1."""
+    """Return a Markdown table of question counts by split and category."""
     lines = ["| split | category | answerable | not answerable | images |", "|---|---|---|---|---|"]
     for split in counts["splits"]:
         for category in (*counts["categories"], ALL):

@@ -24,8 +24,8 @@ from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import MARK, all_ids, find_mark_problem, has_marks, picture_ids, remove_marks, split_at_images
 from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.contracts.perturbations import MODALITIES, generator
-from qualm.runners.contracts.returned import described, file_of, perturbed, raised_at
+from qualm.runners.contracts.perturbations import MODALITIES, random_generator
+from qualm.runners.contracts.returned import check_perturbed, describe_value, file_of, raised_at
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import PluginFailedError, StageError
@@ -41,7 +41,7 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class VariantInput:
-    """Input of a variant for one sample."""
+    """Question and encoded images of one sample under a variant."""
 
     sample_id: str
     question: str
@@ -62,7 +62,7 @@ class VariantInput:
         Raises:
             BrokenSampleError: it cannot be decoded, or is a decompression bomb.
         """
-        return None if self.data is None else decoded(self.data, self.where)
+        return None if self.data is None else decode_image(self.data, self.where)
 
     def images(self) -> tuple[PIL.Image.Image, ...]:
         """Decode all images as RGB.
@@ -72,13 +72,14 @@ class VariantInput:
         """
         all_of_them = len(self.files)
         return tuple(
-            decoded(data, f"{self.where}: number {k} of {all_of_them}" if self.more else self.where) for k, data in enumerate(self.files, 1)
+            decode_image(data, f"{self.where}: number {k} of {all_of_them}" if self.more else self.where)
+            for k, data in enumerate(self.files, 1)
         )
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A perturbation at one strength, or the clean variant."""
+    """A perturbation at one strength, a baseline without the image, or the clean variant."""
 
     name: str
     modality: str = ""
@@ -93,7 +94,7 @@ class Variant:
     """Only scored rows have this variant: thresholds are chosen on clean answers."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return the variant's input for a sample; None if the perturbation does not apply.
+        """Return the question and image files of a row; None if the variant does not apply.
 
         Raises:
             BrokenSampleError: its image is missing.
@@ -101,11 +102,11 @@ class Variant:
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: VariantInput, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Perturb one image and question; None if the perturbation does not apply."""
+        """Return the perturbed (image, question) of a sample; None if it does not apply."""
         if self.function is None:
             return image, item.question
         file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
-        rngs = [generator(seed, self.name, item.sample_id)]
+        rngs = [random_generator(seed, self.name, item.sample_id)]
         own = image.copy() if image is not None and self.modality != "text" else None  # which it may draw on
         original: Any = {"image": own, "text": item.question, "cross": (own, item.question)}[self.modality]
         try:
@@ -115,14 +116,14 @@ class Variant:
             reason = f"{type(error).__name__}: {error}"
             raise PluginFailedError(f"{place}: variant {self.name}: failed on sample '{item.sample_id}': {reason}") from error
         if not isinstance(items, list | tuple) or len(items) != 1:
-            raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
-        edited = perturbed(file, where, self.modality, original, items[0])
+            raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {describe_value(items)}")
+        edited = check_perturbed(file, where, self.modality, original, items[0])
         if edited is None:
             return None
         return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
-    def shown(self, seed: int, item: VariantInput, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Perturb all images and the question of a sample; None where the perturbation cannot.
+    def perturb(self, seed: int, item: VariantInput, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
+        """Return a sample's perturbed (images, question); None if the variant does not apply.
 
         Several images are perturbed one by one with their own random numbers, text between image marks piece by piece; all must succeed.
         A cross-modal perturbation needs a single image.
@@ -145,7 +146,7 @@ class Variant:
             if isinstance(part, str) and not part.strip():
                 changed.append(part)
                 continue
-            own = replace(of, sample_id=part_name(item.sample_id, number), question=part if isinstance(part, str) else "")
+            own = replace(of, sample_id=part_seed_id(item.sample_id, number), question=part if isinstance(part, str) else "")
             number += 1
             applied = self.apply(seed, own, None if isinstance(part, str) else part)
             if applied is None:
@@ -157,7 +158,7 @@ class Variant:
         return None if find_mark_problem(question, len(item.files)) else (tuple(images), question)
 
     def fits(self, has_image: bool) -> bool:
-        """Return whether the variant applies to samples with or without an image."""
+        """Return whether the variant applies to samples that have an image, or have none."""
         return has_image or self.modality not in ("image", "cross")
 
 
@@ -188,8 +189,8 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
     return variants
 
 
-def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply every variant to each dataset's first sample, before a model is loaded.
+def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
+    """Apply every perturbation to a sample of each dataset, before a model is loaded.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -201,18 +202,18 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], see
                 continue
             try:
                 item = dataset.item(row)
-                variant.shown(seed, item, item.images())
+                variant.perturb(seed, item, item.images())
             except BrokenSampleError:
                 continue  # told with all others that are
 
 
-def part_name(sample_id: str, number: int) -> str:
-    """Return the id that seeds one of several parts; the first is seeded as if alone."""
+def part_seed_id(sample_id: str, number: int) -> str:
+    """Return the id that seeds part `number` of a sample; the sample's own id for part 0."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
 class Made(Protocol):
-    """Source of samples under a variant that is not computed by a perturbation."""
+    """Source of samples under a variant whose inputs are not perturbed at run time."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return the sample of a row under the variant; None if the variant does not apply to it."""
@@ -221,7 +222,7 @@ class Made(Protocol):
 
 @dataclass(frozen=True)
 class Blinded:
-    """Samples that are shown the image of an unrelated sample, or none."""
+    """Baseline variant whose samples have the image of an unrelated sample, or none."""
 
     way: str
     """`swapped` or `removed`."""
@@ -232,7 +233,7 @@ class Blinded:
             return VariantInput(
                 own["sample_id"], remove_marks(own["question"], len(picture_ids(own["image_id"]))), None, dataset.where(row)
             )
-        stranger = dataset.whole.strangers.get(own["sample_id"])
+        stranger = dataset.whole.unrelated.get(own["sample_id"])
         if stranger is None:
             return None
         return _item(own["sample_id"], own["question"], dataset.whole.files(stranger), dataset.where(row))
@@ -267,7 +268,7 @@ class PerturbedFolder:
 
 
 class DatasetFolder:
-    """Samples of a dataset folder in order, and their images on demand, from any thread."""
+    """Samples of a dataset folder in order, with images read on demand from any thread."""
 
     def __init__(self, name: str, folder: Path, rule: SplitRule | None = None) -> None:
         """Read all rows, or those that `rule` has models answer."""
@@ -288,7 +289,7 @@ class DatasetFolder:
 
     @cached_property
     def scored(self) -> list[bool]:
-        """Return whether each row is scored; others serve threshold selection."""
+        """Return per row whether it is scored; the others serve to choose thresholds."""
         return [True] * len(self) if self._rule is None else self._rule.scored(self.name, self.table["split"]).to_pylist()
 
     @cached_property
@@ -297,20 +298,20 @@ class DatasetFolder:
         return [dict(meta or ()).get("hint") or "" for meta in self.table["meta"].to_pylist()]
 
     @cached_property
-    def strangers(self) -> dict[str, int]:
-        """Map each sample with images to a row of another group with as many images."""
+    def unrelated(self) -> dict[str, int]:
+        """Return sample id -> row of an unrelated sample with as many images; absent without one."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
             if names := picture_ids(sample["image_id"]):
                 alike[len(names)].append((row, sample["sample_id"], sample["image_id"], group or ""))
-        return {name: some[place][0] for some in alike.values() for name, place in strangers([one[1:] for one in some]).items()}
+        return {name: some[place][0] for some in alike.values() for name, place in choose_unrelated([one[1:] for one in some]).items()}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def only(self, rows: Sequence[int]) -> DatasetFolder:
-        """Select rows; the images are shared."""
+        """Return the dataset restricted to these rows; the images are shared."""
         part = copy.copy(self)
         for name in ("scored", "hints"):
             vars(part).pop(name, None)
@@ -318,7 +319,7 @@ class DatasetFolder:
         return part
 
     def item(self, row: int) -> VariantInput:
-        """Return a clean sample.
+        """Return the clean question and image files of a row.
 
         Raises:
             BrokenSampleError: its image is missing.
@@ -327,16 +328,16 @@ class DatasetFolder:
         return _item(sample["sample_id"], sample["question"], self.files(row), self.where(row))
 
     def image(self, row: int) -> PIL.Image.Image | None:
-        """Decode the only image of a sample as RGB; None without one.
+        """Return the only image of a row, decoded as RGB; None without one.
 
         Raises:
             BrokenSampleError: it is missing, cannot be decoded, or there are several.
         """
         data = self.encoded(row)
-        return None if data is None else decoded(data, self.where(row))
+        return None if data is None else decode_image(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """Return the file of a sample's only image; None without one.
+        """Return the encoded bytes of a row's only image; None without one.
 
         Raises:
             BrokenSampleError: it is missing, or there are several.
@@ -347,7 +348,7 @@ class DatasetFolder:
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:
-        """Return the files of all images of a sample, in order.
+        """Return the encoded bytes of all images of a row, in order.
 
         Raises:
             BrokenSampleError: one is missing.
@@ -362,11 +363,11 @@ class DatasetFolder:
         return tuple(data for data in contents if data is not None)
 
     def has_image(self, image_id: str) -> bool:
-        """Return whether the dataset's images hold this one."""
+        """Return whether the dataset has an image of this id."""
         return self._pictures is not None and self._pictures.has(image_id)
 
     def where(self, row: int) -> str:
-        """Name a sample and its images, for errors."""
+        """Return a text that names a row's sample and images, for errors."""
         sample = self.samples[row]
         names = picture_ids(sample["image_id"])
         listed = ", ".join(f"'{name}'" for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
@@ -378,8 +379,8 @@ def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> 
     return VariantInput(sample_id, question, files[0] if files else None, where, tuple(files[1:]))
 
 
-def decoded(data: bytes, where: str) -> PIL.Image.Image:
-    """Decode an image file as RGB; raise BrokenSampleError if that fails or is unsafe."""
+def decode_image(data: bytes, where: str) -> PIL.Image.Image:
+    """Decode an image file as RGB; raise BrokenSampleError, with `where`, if that fails."""
     try:
         return pictures.decoded(data)
     except pictures.PictureError as error:
@@ -426,8 +427,8 @@ class _Pictures:
         return picture["bytes"] if picture is not None else None
 
 
-def strangers(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Choose for every row with an image another row, of another image and group if possible.
+def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
+    """Choose for every row with an image a row of another image and group.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

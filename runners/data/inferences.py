@@ -24,7 +24,7 @@ _ORDER = "<f4"
 
 
 class Inferences:
-    """Inferences of one engine; opening reads and checks all its files."""
+    """Stored logits of one NLI engine, by key; opening reads and checks all files."""
 
     def __init__(self, root: Path, identity: str, classes: int = 3) -> None:
         self._classes = classes
@@ -42,14 +42,14 @@ class Inferences:
         return len(self._rows)
 
     def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
-        """Return the (n, classes) logits of these keys, which must be stored."""
+        """Return the logits (n, classes) of these keys, all of which must be stored."""
         # Joined when read, not when added: adding n batches one by one would copy n^2 rows.
         self._blocks = [np.concatenate(self._blocks)]
         logits: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
         return logits
 
     def put(self, keys: Sequence[bytes], logits: Sequence[Sequence[float]]) -> None:
-        """Append one batch durably.
+        """Store one batch of logits under its keys; it is on disk on return.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier batches stay readable.

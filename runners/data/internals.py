@@ -23,12 +23,12 @@ _KEY = (("sample_id", pa.string()), ("variant", pa.string()), ("draw", pa.int16(
 
 
 def schema(signals: Sequence[str]) -> pa.Schema:
-    """Return the schema of a table of these signals."""
+    """Return the schema of a table with these signals as columns."""
     return pa.schema([*_KEY, *((signal, pa.list_(pa.float64() if parse_internal(signal).exact else pa.float16())) for signal in signals)])
 
 
 def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[str], provenance: Mapping[str, Any]) -> int:
-    """Write each table as one row group, atomically; return the number of rows."""
+    """Write each table as one row group of a file, atomically; return the number of rows."""
     kind = schema(signals).with_metadata({b"qualm": json.dumps(provenance, sort_keys=True).encode()})
     rows = 0
     with atomic.file(path) as partial, pq.ParquetWriter(partial, kind, compression="zstd") as writer:
@@ -39,7 +39,7 @@ def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[st
 
 
 def read_internals(path: Path, variant: str, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield keys and signals of one variant, a row group at a time; RecordError without them."""
+    """Yield a table of keys and signals of one variant per row group."""
     if not path.is_file():
         raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
     names = [name for name, _ in _KEY]

@@ -14,7 +14,7 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class KeyIndex:
-    """Place of each key, segment * 2**32 + row; the first of equal keys counts."""
+    """Index from key to place (segment * 2**32 + row); the first of equal keys counts."""
 
     def __init__(self, keys: Sequence[Keys]) -> None:
         """Index the keys of each segment, in order."""
@@ -67,7 +67,7 @@ class KeyIndex:
 
 
 def copy_key_words(keys: pa.ChunkedArray) -> Keys:
-    """Copy keys from a mapped file as words (n, 4)."""
+    """Copy a key column of a mapped file to an array (n, 4) of 64-bit words."""
     # A slice of a table shares the whole buffer of its parent: the offset says where its own keys begin.
     joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
     return np.frombuffer(joined, np.uint64).reshape(-1, 4)

@@ -22,7 +22,7 @@ FILE = "labels.csv"
 """The file of labels in an entry."""
 COLUMNS = ("model", "dataset", "sample_id", "prediction", "rating")
 """Columns without which labels cannot be matched with answers; `variant` is optional, `clean` by default."""
-Cell = tuple[str, str, str]
+AnswerSet = tuple[str, str, str]
 """Model, dataset, variant."""
 
 
@@ -32,7 +32,7 @@ class LabelError(Exception):
 
 @dataclass(frozen=True)
 class AnswerLabel:
-    """A rating by a person of one answer."""
+    """A person's rating (0..1) of one answer."""
 
     line: int
     sample_id: str
@@ -42,25 +42,26 @@ class AnswerLabel:
 
 @dataclass
 class AnswerLabels:
-    """Labels of a file, by cell."""
+    """People's ratings of single answers, by (model, dataset, variant)."""
 
     file: Path
-    by_cell: dict[Cell, list[AnswerLabel]] = field(default_factory=dict)
+    by_answer_set: dict[AnswerSet, list[AnswerLabel]] = field(default_factory=dict)
 
-    def columns(self, cell: Cell, samples: Samples, answers: pa.Table) -> tuple[dict[str, Floats], str]:
-        """Return the columns `labelled` and `people_rating` of a cell, or why it has none.
+    def columns(self, answer_set: AnswerSet, samples: Samples, answers: pa.Table) -> tuple[dict[str, Floats], str]:
+        """Return columns `labelled` and `people_rating` of (model, dataset, variant), or why not.
 
         Args:
-            cell: model, dataset and variant of the answers.
+            answer_set: model, dataset and variant of the answers.
             samples: of the dataset; labels of samples that are not scored are ignored.
             answers: `sample_id` and `text` of the greedy answers.
 
         Raises:
             StageError: a labelled sample is not in the dataset.
         """
-        labels = self.by_cell.get(cell, [])
+        labels = self.by_answer_set.get(answer_set, [])
         if not labels:
-            return {}, f"no answer of '{cell[0]}' to '{cell[1]}'{f' ({cell[2]})' * (cell[2] != CLEAN)} has a rating in {self.file}"
+            model, dataset, variant = answer_set
+            return {}, f"no answer of '{model}' to '{dataset}'{f' ({variant})' * (variant != CLEAN)} has a rating in {self.file}"
         place = {name: row for row, name in enumerate(samples.ids.to_pylist())}
         ignored = set() if samples.others is None else set(samples.others.to_pylist())
         texts = dict(zip(answers["sample_id"].to_pylist(), answers["text"].to_pylist(), strict=True))
@@ -69,7 +70,7 @@ class AnswerLabels:
             if label.sample_id in ignored:
                 continue
             if label.sample_id not in place:
-                raise StageError(f"{self.file}:{label.line}: sample_id: dataset '{cell[1]}' has no sample '{label.sample_id}'")
+                raise StageError(f"{self.file}:{label.line}: sample_id: dataset '{answer_set[1]}' has no sample '{label.sample_id}'")
             if _words(texts.get(label.sample_id) or "") != _words(label.prediction):
                 stale.append(label)
                 continue
@@ -79,7 +80,7 @@ class AnswerLabels:
             where = f"{self.file}:{stale[0].line}"
             return {}, (
                 f"{where}: {len(stale):,} of {len(labels):,} labels are of answers that have changed since, and the others are no random "
-                f"sample any more; label the answers of '{cell[0]}' to '{cell[1]}' again"
+                f"sample any more; label the answers of '{answer_set[0]}' to '{answer_set[1]}' again"
             )
         rated: Floats = total / np.maximum(count, 1)
         return {"labelled": (count > 0).astype(np.float64), "people_rating": rated}, ""
@@ -114,8 +115,8 @@ def read_answer_labels(path: Path) -> AnswerLabels:
             raise LabelError(f"{where}: {empty[0]}: expected a name, got nothing")
         if rating is not None:
             cell = (row["model"], row["dataset"], row.get("variant") or CLEAN)
-            labels.by_cell.setdefault(cell, []).append(AnswerLabel(line, row["sample_id"], row["prediction"], rating))
-    if not labels.by_cell:
+            labels.by_answer_set.setdefault(cell, []).append(AnswerLabel(line, row["sample_id"], row["prediction"], rating))
+    if not labels.by_answer_set:
         raise LabelError(f"{labels.file}: expected a rating in some rows, found none")
     return labels
 

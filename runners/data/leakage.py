@@ -19,7 +19,7 @@ BLOCK = 1 << 24
 
 
 def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (i, j, bits) for each pair of hashes that differ in at most `distance` bits.
+    """Yield (i, j, bits) where first[i] and second[j] differ in at most `distance` bits.
 
     The comparison is exhaustive, in blocks: 100,000 against 10,000 hashes take seconds.
     """
@@ -47,7 +47,7 @@ SHOWN = 50
 
 
 def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
-    """Raise StageError if an image or group of the (name, samples) occurs in two splits."""
+    """Raise StageError if an image or group is in two splits; `parts` are (recipe, samples)."""
     for column, what in (("image_id", "image"), ("group", "group")):
         place: dict[str, tuple[str, str, str]] = {}
         for label, table in parts:
@@ -64,7 +64,7 @@ def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
 
 
 def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int) -> tuple[dict[str, Any], set[str]]:
-    """Find images of different splits whose hashes differ in at most `distance` of 64 bits.
+    """Find near-duplicate images across splits; return facts, and pair ids to leave out.
 
     Args:
         samples: rows of SAMPLES whose splits share no image.

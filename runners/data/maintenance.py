@@ -38,7 +38,7 @@ DAY_SECONDS = 24 * 3600
 
 @dataclass
 class Holding:
-    """Contents of one folder of the store."""
+    """Size, contents and last use of one folder of the answer store."""
 
     folder: Path
     about: dict[str, Any]
@@ -67,14 +67,14 @@ class Holding:
 
 
 def list_holdings(root: Path) -> list[Holding]:
-    """Read and check every folder of the store; return the last used first."""
+    """Return the contents of every folder of the store, checked, the last used first."""
     folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
     return sorted((_measure_folder(folder) for folder in folders), key=lambda h: -h.last_use)
 
 
 @dataclass
 class CollectResult:
-    """Result of `collect`, or of its dry run."""
+    """Counts of what `collect` did, or would do."""
 
     merged: int = 0
     """Number of merged segments."""
@@ -97,7 +97,7 @@ def collect(
     dry: bool = False,
     grace: float | None = None,
 ) -> CollectResult:
-    """Remove unwanted answers, merge segments, and delete leftover files.
+    """Remove unwanted answers, merge segments and delete leftovers; return the counts.
 
     Args:
         root: folder of all stores.
@@ -169,7 +169,7 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbours and drop repeated rows; return the approximate bytes saved.
+    """Merge small neighbouring segments without repeated rows; return the bytes saved, about.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Merge the first rows of these segments into one, and retire them; return the bytes saved."""
+    """Merge the first rows of segments into one and retire them; return the bytes saved."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
@@ -215,7 +215,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
 
 
 def _first_rows(segments: Segments) -> dict[str, Mask]:
-    """Return, per segment, a mask of the rows with new keys."""
+    """Return segment name -> mask of its rows whose keys occur for the first time."""
     keys = {name: copy_key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
     # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.

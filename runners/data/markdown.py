@@ -24,7 +24,7 @@ def inline(text: object) -> str:
 
 
 def code(text: object) -> str:
-    """Format text as a code span, whatever backquotes it contains."""
+    """Return text as a Markdown code span, whatever backquotes it contains."""
     line = visible(" ".join(str(text).split()), 100_000)
     ticks = "`" * (1 + _longest(line))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -32,7 +32,7 @@ def code(text: object) -> str:
 
 
 def fenced(text: str, language: str) -> list[str]:
-    """Return the lines of a code block, whatever fences the text contains."""
+    """Return text as the lines of a Markdown code block, whatever fences it contains."""
     fence = "`" * max(3, 1 + _longest(text))
     return [f"{fence}{language}", text.strip("\n").rstrip(), fence]
 

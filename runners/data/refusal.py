@@ -17,7 +17,7 @@ def refuse(folder: Path, why: str) -> None:
 
 
 def accept(folder: Path) -> bool:
-    """Remove the mark of a folder; return whether it was refused."""
+    """Remove the mark that refuses a folder's answers; return whether there was one."""
     was_refused = bool(refusal(folder))
     (folder / REFUSED).unlink(missing_ok=True)
     return was_refused

@@ -22,7 +22,7 @@ DETECTED = 0.5
 
 @dataclass(frozen=True)
 class Removal:
-    """Measures of one image."""
+    """Errors and SSIM of one inpainted image, and the share of the object that remains."""
 
     error_inside: float
     """Sum of squared errors over the mask's pixels and channels."""
@@ -33,12 +33,12 @@ class Removal:
     ssim_inside: float
     """Mean of the SSIM map over the mask; NaN of an empty one."""
     ssim_outside: float
-    left: float
+    remaining_share: float
     """NaN if removing the object changes no pixel."""
 
 
-def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: np.ndarray, silhouette: np.ndarray) -> Removal:
-    """Compare a painted image with the truth.
+def measure_removal(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: np.ndarray, silhouette: np.ndarray) -> Removal:
+    """Measure squared error and SSIM in and outside the mask, and what remains of the object.
 
     Args:
         painted: (height, width, 3) uint8, as the others.
@@ -63,13 +63,13 @@ def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: 
     )
 
 
-def summary(measured: Sequence[Removal]) -> dict[str, Any]:
-    """Summarise the measures of many images as a JSON object; undefined values are None.
+def summarize_removals(measured: Sequence[Removal]) -> dict[str, Any]:
+    """Return PSNR, SSIM and detection over many images as JSON; undefined values are None.
 
     PSNR is that of all pixels together, 10 log10(255^2 / mean squared error), so that one perfect image does not make it
     infinite; None for equal images. SSIM and `left` are means over images; `detected` is the share of images.
     """
-    left = [m.left for m in measured if not math.isnan(m.left)]
+    left = [m.remaining_share for m in measured if not math.isnan(m.remaining_share)]
     return {
         "against": "rerender",
         "pictures": len(measured),
@@ -84,7 +84,7 @@ def summary(measured: Sequence[Removal]) -> dict[str, Any]:
 
 
 def ssim(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute the structural similarity map of 8-bit images, (height, width, channels).
+    """Return the structural similarity map of two 8-bit images, (height, width, channels).
 
     Zhou Wang, Alan Bovik, Hamid Sheikh, Eero Simoncelli, "Image Quality Assessment: From Error Visibility to Structural
     Similarity", 2004: Gaussian window of 11 pixels and standard deviation 1.5, constants 0.01 and 0.03, per channel, mirrored borders.

@@ -25,14 +25,14 @@ MAGIC = "qualm replies 1"
 
 
 def request_key(identity: str, request: ChatRequest) -> bytes:
-    """Return the SHA-256 of all inputs of a reply, images included."""
+    """Return the SHA-256 of all that a reply depends on: generator, conversation, decoding."""
     turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
     material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed, request.schema])
     return hashlib.sha256(material.encode()).digest()
 
 
 class Replies:
-    """Replies of one generator; opening reads and checks all its files."""
+    """Stored replies of one generator, by request key; opening reads and checks all files."""
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
@@ -54,7 +54,7 @@ class Replies:
         return len(self._by_key)
 
     def put(self, replies: Sequence[tuple[bytes, Reply]]) -> None:
-        """Append replies durably.
+        """Store (key, reply) pairs; they are on disk on return.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier replies stay readable.
@@ -64,7 +64,7 @@ class Replies:
 
 
 def _parse_line(body: bytes) -> tuple[bytes, Reply]:
-    """Parse a line's reply; raise one of the errors of damaged values."""
+    """Parse a line's (key, reply); raise ValueError, KeyError or TypeError if damaged."""
     entry = json.loads(body)
     key, reply = bytes.fromhex(entry.pop("key")), Reply(**entry)
     counts = (reply.prompt_tokens, reply.reply_tokens)

@@ -29,8 +29,8 @@ def as_sample(row: Mapping[str, Any]) -> Sample:
     return Sample(**{f.name: row[f.name] for f in fields(Sample)} | listed | {"meta": dict(row["meta"] or ())})
 
 
-def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
-    """Choose a stratified subset of all categories by seed; a larger limit chooses a superset.
+def choose_stratified(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
+    """Return `limit` sample ids, stratified by category, by seed; a larger limit only adds.
 
     Samples of a category are ordered by a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
     lowest `limit` ranks of all categories are taken.
@@ -55,7 +55,7 @@ LIMITED = ("sample_id", "category", "image_id", "pair_id", "answerable", "split"
 
 
 def choose_limited(rows: Iterable[Mapping[str, Any]], limit: int | Mapping[str, Any], seed: int) -> set[str]:
-    """Choose samples by a spec's `limit`, as `choose` does; return their ids.
+    """Return the ids of the samples that a spec's `limit` takes; see `choose_stratified`.
 
     Args:
         rows: the columns LIMITED of SAMPLES.
@@ -76,13 +76,13 @@ def choose_limited(rows: Iterable[Mapping[str, Any]], limit: int | Mapping[str, 
     for key, by_unit in members.items():
         if unit == "pairs":
             by_unit = {name: two for name, two in by_unit.items() if sorted(row["answerable"] is not False for row in two) == [False, True]}
-        names = choose(((name, group[0]["category"] or "") for name, group in by_unit.items()), numbers[key], seed)
+        names = choose_stratified(((name, group[0]["category"] or "") for name, group in by_unit.items()), numbers[key], seed)
         chosen |= {row["sample_id"] for name in names for row in by_unit[name]}
     return chosen
 
 
 def with_provenance(stage: Stage, schema: pa.Schema) -> pa.Schema:
-    """Add the run's provenance to a schema's metadata."""
+    """Return a schema with the stage's provenance in its metadata."""
     note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}
     return schema.with_metadata({**(schema.metadata or {}), **note})
 
@@ -92,7 +92,7 @@ SHOWN = 5
 
 
 def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:
-    """Count faults by reason, print some, write all to `.qualm/runs/.../DATASET.left_out.csv`."""
+    """Count left-out records by reason, print some, and write all to a CSV file of the run."""
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.{dataset}.left_out.csv"
     path.unlink(missing_ok=True)
     if not faults:

@@ -15,7 +15,7 @@ class SceneGraphError(Exception):
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
-    """Return a dataset's scene graphs by `image_id`; images without one are left out.
+    """Return image id -> scene graph of a dataset; images without one are absent.
 
     Args:
         folder: of a `data` stage.

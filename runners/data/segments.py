@@ -29,14 +29,14 @@ STALE_SECONDS = 24 * 3600
 
 
 class Segments:
-    """Segments of one folder, sorted by time of writing."""
+    """Checksummed Arrow files (segments) of one folder, sorted by time of writing."""
 
     def __init__(
         self,
         folder: Path,
         schema: pa.Schema,
         touch: bool = True,
-        sound: Callable[[pa.Table], pa.Table] = lambda table: table,
+        valid_rows: Callable[[pa.Table], pa.Table] = lambda table: table,
         optional: tuple[str, ...] = (),
     ) -> None:
         """Open without reading.
@@ -45,11 +45,11 @@ class Segments:
             folder: created by the first write.
             schema: of every segment.
             touch: report damaged segments and set them aside; else only count them.
-            sound: returns the valid rows of a table; no others are read.
+            valid_rows: returns the valid rows of a table; no others are read.
             optional: last columns of the schema, which segments lack if all values are null.
         """
         self._optional = optional
-        self.folder, self.schema, self._touch, self._sound = folder, schema, touch, sound
+        self.folder, self.schema, self._touch, self._sound = folder, schema, touch, valid_rows
         self._unsound: set[str] = set()
         self.damaged = 0
         """Number of damaged segments."""
@@ -57,14 +57,14 @@ class Segments:
         """True if written segments survive a power cut, not only a kill."""
 
     def names(self) -> list[str]:
-        """List the segments that exist now."""
+        """Return the file names of the segments that exist now, sorted."""
         try:
             return sorted(p.name for p in self.folder.iterdir() if p.suffix == ".segment")
         except FileNotFoundError:
             return []
 
     def read(self, name: str) -> pa.Table | None:
-        """Map a segment's rows into memory, verifying its checksum; None if it is missing or damaged.
+        """Map a segment's rows into memory after checking them; None if missing or damaged.
 
         A damaged segment is reported and renamed; its answers are computed again.
         """
@@ -93,7 +93,7 @@ class Segments:
         return None
 
     def complete(self, table: pa.Table) -> pa.Table:
-        """Add the missing optional columns to a table."""
+        """Return a table with its missing optional columns added as nulls."""
         for name in self._optional:
             if name not in table.column_names:
                 table = table.append_column(self.schema.field(name), pa.nulls(table.num_rows, self.schema.field(name).type))
@@ -132,7 +132,7 @@ class Segments:
         return f"{name}.segment"
 
     def retire(self, name: str) -> None:
-        """Remove a segment whose rows are all in earlier or merged ones."""
+        """Take a segment out of use whose rows are all in other segments; readers may finish."""
         try:
             # Not unlinked: who has listed it and not read it yet finds it under this name for a moment longer.
             (self.folder / name).replace(self.folder / f"{name.removesuffix('.segment')}.retired")
@@ -151,7 +151,7 @@ class Segments:
 
 
 def parse_segment(data: bytes) -> pa.Table:
-    """Parse a segment's bytes; raise ValueError if they were changed."""
+    """Parse a segment's bytes to a table; raise ValueError if they were changed."""
     raw = pa.py_buffer(data)
     if fault := _fault(raw):
         raise ValueError(f"a segment {fault}")
@@ -160,12 +160,12 @@ def parse_segment(data: bytes) -> pa.Table:
 
 
 def write_time(name: str) -> str:
-    """Return the time in a segment's name."""
+    """Return the time of writing from a segment's name: nanoseconds, zero-padded."""
     return name.partition("-")[0]
 
 
 def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
-    """Yield unneeded files: damaged ones, partial ones of killed writers, old retired ones."""
+    """Yield files that can be deleted: damaged, partial of killed writers, retired long ago."""
     now = time.time()
     for path in sorted(folder.iterdir()):
         age = {".damaged": 0.0, ".retired": retired_seconds, atomic.PARTIAL: float(STALE_SECONDS)}.get(path.suffix)

@@ -15,11 +15,11 @@ from qualm.registry.plugins.registry import load
 from qualm.registry.sample import ASKED, SAMPLES, UNCERTAIN, Image, Sample
 from qualm.registry.where import FIELDS, ValueOfFieldError, Verdict, meta_keys, parse, verdict
 from qualm.runners.data.aligned import read_samples
-from qualm.runners.data.balance import BalancedDraw, balanced
+from qualm.runners.data.balance import BalancedDraw, balance_samples
 from qualm.runners.data.rows import LIMITED, as_row, choose_limited
-from qualm.runners.data.splits import rule
-from qualm.runners.prompts.templates import fill, read_prompt
-from qualm.runners.runtime.records import TableWriter, iterate
+from qualm.runners.data.splits import split_rule
+from qualm.runners.prompts.templates import fill_placeholders, read_prompt
+from qualm.runners.runtime.records import TableWriter, iterate_rows
 from qualm.runners.runtime.stage import StageError
 
 SAYS = {True: "yes", False: "no"}
@@ -29,7 +29,7 @@ SHOWN = 10
 
 
 class StageSelection:
-    """The expressions of one data stage, and counts of their results."""
+    """Compiled selection expressions of one data stage, and counts of their results."""
 
     def __init__(self, dataset: str, params: Mapping[str, Any]) -> None:
         """Compile the expressions of a stage.
@@ -52,11 +52,11 @@ class StageSelection:
 
     @property
     def leaves_out(self) -> bool:
-        """Return whether samples may be left out."""
+        """Return whether the expressions can leave samples out."""
         return "where" in self._verdicts or (self._prompt is not None and UNCERTAIN in self._verdicts)
 
     def selects(self, sample: Sample) -> bool:
-        """Return whether a sample is wanted, and count it if not; call it once per sample."""
+        """Return whether `where` selects a sample, and count it if not; call once per sample."""
         self._keys.update(sample.meta)
         if not self.leaves_out:
             return True
@@ -68,7 +68,7 @@ class StageSelection:
         return answer is True
 
     def marked(self, sample: Sample) -> Sample:
-        """Record `uncertain` of a selected sample in its meta; with `ask_answerable`, ask about it."""
+        """Return a selected sample with `uncertain` in its meta, or the question about it."""
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
                 ids.append(sample.sample_id)
@@ -77,10 +77,10 @@ class StageSelection:
         answer = self._ask(UNCERTAIN, sample) if UNCERTAIN in self._verdicts else not sample.answerable
         mark = {} if answer is None else {UNCERTAIN: str(int(answer))}
         marked = replace(sample, meta={**{k: v for k, v in sample.meta.items() if k not in (UNCERTAIN, ASKED)}, **mark})
-        return marked if self._prompt is None or answer is None else self._about(marked, answer, self._prompt)
+        return marked if self._prompt is None or answer is None else self._ask_if_uncertain(marked, answer, self._prompt)
 
-    def _about(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
-        """Replace a question by the question whether it is uncertain."""
+    def _ask_if_uncertain(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
+        """Return the sample with its question replaced by whether that question is uncertain."""
         if sample.choices:
             raise StageError(
                 f"dataset {self.dataset}: ask_answerable: sample '{sample.sample_id}' has options, expected open questions only; "
@@ -88,7 +88,7 @@ class StageSelection:
             )
         return replace(
             sample,
-            question=fill(prompt, {"question": sample.question}, self._asked_by),
+            question=fill_placeholders(prompt, {"question": sample.question}, self._asked_by),
             references=(SAYS[uncertain],),
             answerable=True,
             meta={**sample.meta, ASKED: sample.question},
@@ -135,16 +135,16 @@ def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
 
 
 def draw_balanced(params: Mapping[str, Any], folder: Path) -> BalancedDraw:
-    """Return the samples of a written dataset that `balance` takes."""
+    """Draw from a written dataset's samples as `balance` says."""
     samples = read_samples(params["dataset"], str(folder))
-    scored = rule(dict(params), params["dataset"]).scored(params["dataset"], samples.table["split"]).to_numpy()
-    return balanced(samples, scored, params["balance"])
+    scored = split_rule(dict(params), params["dataset"]).scored(params["dataset"], samples.table["split"]).to_numpy()
+    return balance_samples(samples, scored, params["balance"])
 
 
 def draw_limited(params: Mapping[str, Any], seed: int, folder: Path) -> set[str]:
-    """Return the samples of a written dataset that `limit` takes."""
+    """Return the ids of a written dataset's samples that `limit` takes."""
     limit = params["limit"]
-    chosen = choose_limited(iterate(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, seed)
+    chosen = choose_limited(iterate_rows(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, seed)
     if not chosen:
         raise StageError(f"dataset {params['dataset']}: limit: no sample has {limit['unit'].removesuffix('s')} ids to count by")
     return chosen
@@ -152,15 +152,15 @@ def draw_limited(params: Mapping[str, Any], seed: int, folder: Path) -> set[str]
 
 @dataclass(frozen=True)
 class SelectedSamples:
-    """Samples that a data stage writes."""
+    """Ids of the samples that a data stage writes, and counts for its record."""
 
     ids: frozenset[str]
     counts: Mapping[str, int]
     """Counts for the stage's record."""
 
 
-def choose(params: Mapping[str, Any], context: AdapterContext) -> SelectedSamples | None:
-    """Return the samples that `where`, `balance` and `limit` choose, reading no image; None if `where` selects none.
+def choose_samples(params: Mapping[str, Any], context: AdapterContext) -> SelectedSamples | None:
+    """Choose samples by `where`, `balance` and `limit`, reading no image; None: none left.
 
     Args:
         params: of the data stage; `is_early` is true of them.
@@ -198,7 +198,7 @@ def choose(params: Mapping[str, Any], context: AdapterContext) -> SelectedSample
 
 
 def missing_images(params: Mapping[str, Any], seed: int, source: Path) -> list[Sequence[str]]:
-    """Return the possible paths of each image that the chosen samples need and the folder lacks; raise as `choose` does."""
+    """Return, per image that is needed and missing, its possible paths."""
     missing: dict[Sequence[str], None] = {}
 
     def note(error: AdapterError) -> None:
@@ -208,7 +208,7 @@ def missing_images(params: Mapping[str, Any], seed: int, source: Path) -> list[S
 
     with TemporaryDirectory(prefix="qualm-choice-") as temporary:
         context = AdapterContext(Path(temporary), seed, source, bad=note)
-        choice = choose(params, context)
+        choice = choose_samples(params, context)
         if choice is not None:
             for _ in _items(params, replace(context, selects=lambda sample: sample.sample_id in choice.ids)):
                 pass

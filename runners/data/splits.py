@@ -26,7 +26,7 @@ ASKED_BY = ("split", "category", "pair_id", "sample_id")
 
 @dataclass(frozen=True)
 class SplitRule:
-    """Split parameters of one dataset."""
+    """Rule for which splits and rows of one dataset are scored and answered."""
 
     splits: tuple[str, ...] | None = None
     """Splits that the spec names; None for the default."""
@@ -36,13 +36,13 @@ class SplitRule:
     """(rows per category, seed); None for all rows."""
 
     def scored(self, name: str, split: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return which rows are scored, as booleans; StageError for none or an unknown split."""
+        """Return a boolean column: the scored rows; raise StageError for none or unknown splits."""
         return self._rows(split, self._scored(name, split))
 
     def is_asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
-        """Return which rows of a table with the columns `ASKED_BY` models answer."""
+        """Return a boolean column: the rows of a table that models answer."""
         mask = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
-        return mask if self.subset is None else pc.and_(mask, pa.array(stratified(name, table, *self.subset)))
+        return mask if self.subset is None else pc.and_(mask, pa.array(choose_per_category(name, table, *self.subset)))
 
     def _scored(self, name: str, split: pa.ChunkedArray) -> set[str]:
         there = set(pc.unique(pc.fill_null(split, "")).to_pylist())
@@ -64,16 +64,16 @@ class SplitRule:
         return pc.is_in(pc.fill_null(split, ""), value_set=pa.array(sorted(splits), pa.string()))
 
 
-def rule(params: dict[str, Any], dataset: str) -> SplitRule:
-    """Return the split rule of one dataset from a stage's parameters."""
+def split_rule(params: dict[str, Any], dataset: str) -> SplitRule:
+    """Return the rule of one dataset from a stage's `splits`, `also` and `subset`."""
     chosen: Sequence[str] | None = params.get("splits", {}).get(dataset)
     part = params.get("subset")
     subset = (part["per_category"], part["seed"]) if part else None
     return SplitRule(tuple(chosen) if chosen is not None else None, tuple(params.get("also", ())), subset)
 
 
-def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDArray[np.bool_]:
-    """Choose up to `per_category` rows of each category and split by seed; pairs stay whole.
+def choose_per_category(dataset: str, table: pa.Table, per_category: int, seed: int) -> NDArray[np.bool_]:
+    """Return a mask of up to `per_category` rows per category and split, drawn by seed.
 
     Args:
         table: columns `ASKED_BY` of SAMPLES, splits whole.
@@ -85,7 +85,7 @@ def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDAr
     chosen = np.zeros(table.num_rows, dtype=bool)
     for stratum in units.values():
         left = per_category
-        for unit in sorted(stratum, key=lambda u: hashlib.sha256(f"{seed}\n{name}\n{u}".encode()).digest()):
+        for unit in sorted(stratum, key=lambda u: hashlib.sha256(f"{seed}\n{dataset}\n{u}".encode()).digest()):
             if len(stratum[unit]) <= left:
                 chosen[stratum[unit]] = True
                 left -= len(stratum[unit])
@@ -93,33 +93,33 @@ def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDAr
 
 
 def read_scored(stage: Stage, name: str, folder: str) -> Samples:
-    """Read a dataset's scored samples; `Samples.kept` drops answers to other rows."""
+    """Read a dataset's scored samples; their `filter_table` drops rows about the others."""
     samples = read_samples(name, folder)
-    scored = rule(stage.params, name).scored(name, samples.table["split"])
+    scored = split_rule(stage.params, name).scored(name, samples.table["split"])
     if pc.all(scored).as_py():
         return samples
     return Samples(name, samples.table.filter(scored), samples.table.filter(pc.invert(scored))["sample_id"].combine_chunks())
 
 
 def read_held(stage: Stage, name: str, folder: str) -> Samples:
-    """Read the samples of split `val` that are not scored."""
+    """Read a dataset's validation samples (split `val`) that are not scored."""
     samples = read_samples(name, folder)
     held = pc.and_(
         pc.equal(pc.fill_null(samples.table["split"], ""), VALIDATION),
-        pc.invert(rule(stage.params, name).scored(name, samples.table["split"])),
+        pc.invert(split_rule(stage.params, name).scored(name, samples.table["split"])),
     )
     return Samples(name, samples.table.filter(held), samples.table.filter(pc.invert(held))["sample_id"].combine_chunks())
 
 
 def scored_rows(stage: Stage, samples: Samples) -> NDArray[np.bool_]:
-    """Return which rows of a dataset are scored."""
-    return np.asarray(rule(stage.params, samples.name).scored(samples.name, samples.table["split"]).to_numpy(), dtype=bool)
+    """Return a mask (n,) of the scored rows of a dataset."""
+    return np.asarray(split_rule(stage.params, samples.name).scored(samples.name, samples.table["split"]).to_numpy(), dtype=bool)
 
 
 def fit_rows(
     what: str, samples: Samples, scored: NDArray[np.bool_], options: Mapping[str, Any], among: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_]:
-    """Return the rows to fit on, the same for every model; none without a validation split.
+    """Return a mask (n,) of the rows to fit on, the same for every model.
 
     Args:
         options: `fit`: `val`, `half` of the scored groups by `seed`, or `test`, all that is scored.

@@ -30,14 +30,14 @@ _FIRST = ("train", "val", "test")
 
 
 def read_counted_samples(folder: Path) -> pl.DataFrame:
-    """Read the counted columns of a dataset folder."""
+    """Read the columns of a dataset folder that `statistics` counts."""
     frame = pl.from_arrow(read_table(folder / "samples.parquet", SAMPLES, COLUMNS))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
 def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict[str, Any]:
-    """Count a dataset's questions and images, as JSON.
+    """Return counts of questions, images and pairs by split and category, as JSON.
 
     Args:
         perturbed: ids of images that a recipe made; all others are clean.
@@ -63,9 +63,9 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
     return {"splits": splits, "categories": categories, "cells": cells}
 
 
-def _cell(rows: pl.DataFrame, pair_ids: Set[str]) -> dict[str, int]:
+def _cell(rows: pl.DataFrame, recipe_images: Set[str]) -> dict[str, int]:
     pictures = all_ids(rows["image_id"].unique().to_list())
-    perturbed = len(pictures & pair_ids)
+    perturbed = len(pictures & recipe_images)
     idk = int((~rows["answerable"]).sum())
     return {
         "perturbed": perturbed,

@@ -22,13 +22,13 @@ from qualm.runners.contracts.parts import read_top_tokens
 from qualm.runners.data.answers import StoredAnswers, open_segments, to_rows
 from qualm.runners.data.maintenance import Holding, list_holdings
 from qualm.runners.inference import batch_plan
-from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.batch_size import choose_batch_sizes
 from qualm.runners.inference.devices import check_device
 from qualm.runners.inference.keys import UNKNOWN, stored_keys
 from qualm.runners.inference.local import answer_all
 from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker, SampleVariant
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.records import RecordError
 from qualm.runners.runtime.stage import Stage, StageError
 
@@ -41,7 +41,7 @@ FAULTS = (StageError, ModelError, RecordError, PluginError, OSError, RuntimeErro
 
 @dataclass
 class PartResult:
-    """Comparison of the parts of one kind in one folder."""
+    """Counts of recomputed parts of one kind in one folder, by how they compare."""
 
     stored: int
     dtype: str = ""
@@ -56,11 +56,11 @@ class PartResult:
 
     @property
     def failed(self) -> bool:
-        return self.differing > 0 or too_many(self.branched, self.checked, self.tokens, self.dtype)
+        return self.differing > 0 or too_many_branches(self.branched, self.checked, self.tokens, self.dtype)
 
     @property
     def apart(self) -> int:
-        """Return the number of parts that differ from today's."""
+        """Return the number of recomputed parts that differ from the stored ones."""
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
@@ -77,7 +77,7 @@ class PartResult:
 
 @dataclass
 class FolderResult:
-    """Comparison of the answers of one model by one release and one set of libraries."""
+    """Comparison of one folder's stored answers with recomputed ones, by kind of part."""
 
     holding: Holding
     libraries: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class FolderResult:
 
     @property
     def moved(self) -> dict[str, tuple[str, str]]:
-        """Return libraries with another version today: recorded and today's version."""
+        """Return library -> (recorded version, today's version), where they differ."""
         recorded = self.holding.about.get("libraries") or {}
         names = sorted({*recorded, *self.libraries})
         pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
@@ -99,7 +99,7 @@ class FolderResult:
 
     @property
     def why(self) -> str:
-        """Return the reason for the mark of a failed folder."""
+        """Return the sentence that the mark of a failed folder states."""
         kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
         largest = max(part.largest for part in self.parts.values() if part.failed)
         return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
@@ -107,7 +107,7 @@ class FolderResult:
 
 @dataclass
 class AuditReport:
-    """Comparisons by folder, and what was not compared."""
+    """Comparisons by folder, folders that were not compared, and parts that no stage asks for."""
 
     folders: list[FolderResult]
     unchecked: list[tuple[Holding, str]]
@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Compute a sample of the stored answers that stages ask for again, and compare.
+    """Recompute a random sample of the stored answers that stages ask for, and compare.
 
     Args:
         sample: number of parts, over all folders and kinds.
@@ -210,24 +210,24 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
 
 
 def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
-    """Return the folders of an asker's model and engine, by any libraries."""
+    """Return the folders that hold answers of an asker's model and engine, by any libraries."""
     wanted = (asker.model.digest, asker.engine.identity)
     return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
-    """Return a stage's asker, folders that may hold its answers, and random samples."""
+    """Return a stage's asker, the folders that may hold its answers, and sampled inputs."""
     job = open_inference(stage)
     rows = [(i, row) for i, dataset in enumerate(job.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
     datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(job.datasets)]
-    asker = Asker(job.model, engine(job.module), datasets, job.variants, job.needs, stage)
+    asker = Asker(job.model, find_engine(job.module), datasets, job.variants, job.needs, stage)
     mine = {} if hasattr(job.model, "lookup") else _folders_of_model(asker, usable)
     return asker, mine, asker.survey()[0] if mine and not isinstance(job.model, Remote) else []
 
 
 def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
-    """Yield the cells and parts that the shelf's own folder holds."""
+    """Yield (sample variant, part, key) of the parts that the shelf's own folder holds."""
     for start in range(0, len(cells), _CELLS):
         needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
@@ -241,7 +241,7 @@ def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: Folde
     tasks = [batch_plan.AnswerTask(lot.cell, (lot.part,)) for lot in lots]
     keys = stored_keys(asker, shelf, [(lot.cell.place, lot.part) for lot in lots])
     before = shelf.parts(keys)
-    batches = batch_plan.make(tasks, sizes(asker, shelf, together=False))
+    batches = batch_plan.make_batches(tasks, choose_batch_sizes(asker, shelf, share_with_processes=False))
     answer_all(asker, shelf, batch_plan.Work(batches, again=True))
     result.libraries = asker.engine.libraries
     dtype = str(getattr(asker.model, "dtype", None) or asker.stage.params["model"].get("dtype") or "float32")
@@ -249,7 +249,7 @@ def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: Folde
         kind = lot.part.partition(" ")[0]
         row = result.parts.setdefault(kind, PartResult(result.holding.parts[kind], dtype))
         where = (asker.datasets[lot.cell.place.dataset].name, asker.name(lot.cell.place), asker.variants[lot.cell.place.variant].name)
-        row.take(compared(lot.part, stored, shelf.recomputed[key], dtype), shelf.recomputed[key], f"{' '.join(where)} {lot.part}")
+        row.take(compare_parts(lot.part, stored, shelf.recomputed[key], dtype), shelf.recomputed[key], f"{' '.join(where)} {lot.part}")
 
 
 Stratum = TypeVar("Stratum", bound=Hashable)
@@ -257,10 +257,10 @@ Item = TypeVar("Item")
 
 
 class Lots(Generic[Stratum, Item]):
-    """Random sample of each stratum: the items with the smallest random ranks."""
+    """Random sample of fixed size from each stratum, drawn while items are added."""
 
-    def __init__(self, seed: int, most: int) -> None:
-        self._seed, self._most = f"{seed} ".encode(), most
+    def __init__(self, seed: int, per_stratum: int) -> None:
+        self._seed, self._most = f"{seed} ".encode(), per_stratum
         self._heaps: dict[Stratum, list[tuple[int, Item]]] = {}
         self._ranks: dict[Stratum, set[int]] = {}
 
@@ -276,22 +276,22 @@ class Lots(Generic[Stratum, Item]):
             ranks.discard(heapq.heappop(heap)[0])
 
     def draw(self, total: int) -> dict[Stratum, list[Item]]:
-        """Return `total` items, spread over the strata as evenly as possible."""
-        shares = evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
+        """Return `total` sampled items by stratum, spread as evenly as possible."""
+        shares = split_evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
         return {
             stratum: [item for _, item in sorted(self._heaps[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
         }
 
 
-def evenly(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
-    """Divide a total over strata: all of small ones, equal numbers of the others.
+def split_evenly(stratum_sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
+    """Return how many items to take of each stratum: all of small ones, else equal numbers.
 
-    >>> evenly({"a": 3, "b": 100, "c": 100}, 23)
+    >>> split_evenly({"a": 3, "b": 100, "c": 100}, 23)
     {'a': 3, 'b': 10, 'c': 10}
     """
     shares: dict[Stratum, int] = {}
-    for number, (stratum, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
-        shares[stratum] = min(size, (total - sum(shares.values())) // (len(sizes) - number))
+    for number, (stratum, size) in enumerate(sorted(stratum_sizes.items(), key=lambda item: item[1])):
+        shares[stratum] = min(size, (total - sum(shares.values())) // (len(stratum_sizes) - number))
     return shares
 
 
@@ -308,7 +308,7 @@ CHANCE = 1e-3
 
 @dataclass(frozen=True)
 class PartDifference:
-    """Difference between a stored part and the one computed now."""
+    """How a stored part differs from the same part computed now."""
 
     verdict: Verdict
     """`equal`: the same bytes. `rounding`: numbers within tolerance, or tied tokens. `branched`: a sampled answer with another token at
@@ -318,7 +318,8 @@ class PartDifference:
     """Differing part: `text`, or the name of the numbers."""
 
 
-def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
+def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
+    """Compare a stored part with the same part computed now, at the tolerance of a dtype."""
     if stored == computed:
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)
@@ -339,8 +340,8 @@ def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDiffere
     return PartDifference("rounding" if tie else "differs", largest, "text")
 
 
-def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Return whether more sampled answers branched than rounding explains.
+def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> bool:
+    """Return whether more sampled answers branched than rounding at this dtype explains.
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
@@ -350,7 +351,7 @@ def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
-    """Return the first place with different tokens; None if there is none."""
+    """Return the first index at which two token lists differ; None if they do not."""
     if one is None or other is None or list(one) == list(other):
         return None
     pairs = enumerate(zip(one, other, strict=False))
@@ -373,7 +374,7 @@ def _until(part: Part, place: int) -> Part:
 
 
 def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Return whether the likeliest tokens at a place were equally likely."""
+    """Return whether two parts' tokens at a place were equally likely, within tolerance."""
     if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
         return False
     (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
@@ -381,7 +382,7 @@ def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
 
 
 def _apart(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
-    """Return the largest difference, and the name of numbers outside the tolerance."""
+    """Return the largest difference of numbers, and the field beyond tolerance ("": none)."""
     largest, off = 0.0, ""
     for name in ("logprobs", "entropies", "numbers"):
         one, other = getattr(stored, name), getattr(computed, name)

@@ -33,7 +33,7 @@ WINDOW = 32
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Places that are asked for the same parts together."""
+    """Sample variants whose same parts are computed together."""
 
     parts: tuple[str, ...]
     places: tuple[Place, ...]
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass
 class Work:
-    """Batches to compute, with the sizes that memory allows."""
+    """Batches to compute, with the batch sizes that memory allows."""
 
     batches: Sequence[Batch]
     limits: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTask:
-    """Missing parts of one sample variant."""
+    """One sample variant, and the parts of its answer that are missing."""
 
     cell: SampleVariant
     parts: tuple[str, ...]
@@ -79,7 +79,7 @@ class AnswerTask:
 
 @dataclass
 class Lookup:
-    """Comparison of the wanted parts with the store."""
+    """Which of the wanted parts are missing, stored, or repeated."""
 
     missing: list[AnswerTask]
     """In the order of the tables, each part once."""
@@ -90,7 +90,7 @@ class Lookup:
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Find the wanted parts that the store lacks."""
+    """Compare the wanted parts of all sample variants with the store."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.
@@ -122,8 +122,8 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
     return lookup
 
 
-def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
-    """Make the requests at these places, with the stored answers that their signals read."""
+def make_requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
+    """Return requests for these parts, with the stored answers that signals are about."""
     answers: Sequence[Part | None] = [None] * len(places)
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
@@ -144,8 +144,8 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 """Function that returns the batch size for tasks of one kind."""
 
 
-def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
-    """Batch tasks with the same parts, number of images, kind of question and similar length.
+def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
+    """Group tasks into batches of equal parts, number of images and kind, and similar length.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -154,7 +154,7 @@ def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
         kinds.setdefault((task.cell.pictures or bool(task.cell.pixels), task.cell.options > 0, task.parts), []).append(task)
     batches = []
     for (_, _, parts), alike in kinds.items():
-        size = sizes(alike)
+        size = batch_size_of(alike)
         # Sorted within windows, not over all: padding falls nearly as much, and images are still read from disk in order.
         for start in range(0, len(alike), WINDOW * size):
             for some in _pack(alike[start : start + WINDOW * size], size):
@@ -174,7 +174,7 @@ def _pack(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
 
 
 class PlanFile:
-    """Plan of one stage on disk."""
+    """File with the planned batches of one stage, which a resumed run finds again."""
 
     def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
         """Name the file by all requests and the batch size: other requests get another plan."""
@@ -182,12 +182,12 @@ class PlanFile:
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:
             total.update(cell.place.base + repr((asker.decoding, asker.parts(cell.options))).encode())
-        self.folder = folder(asker.stage)
+        self.folder = plan_folder(asker.stage)
         self.path = self.folder / f"{total.hexdigest()[:32]}.json"
         self.notes = self.path.with_suffix(".limits")
 
     def remaining_work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
-        """Return the remaining batches, and the limits found so far."""
+        """Return the batches that are not stored completely, and the size limits found so far."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
             limits = json.loads(self.notes.read_text(encoding="utf-8"))
@@ -202,11 +202,11 @@ class PlanFile:
         """
         planned = self._read()
         # Whole batches, though a part of them may be stored: a smaller batch could give other last digits.
-        rest = [batch for batch in planned if not stored(asker, batch, store).all()]
+        rest = [batch for batch in planned if not stored_parts(asker, batch, store).all()]
         covered = {(place.base, part) for batch in rest for place in batch.places for part in batch.parts}
         new = [task for task in tasks if not all((task.cell.place.base, part) in covered for part in task.parts)]
         if new:
-            rest += (added := make(new, sizes))
+            rest += (added := make_batches(new, sizes))
             self._write([*planned, *added])
         return rest
 
@@ -233,20 +233,20 @@ def _write(path: Path, value: Any) -> None:
     atomic.write_text(path, json.dumps(value, separators=(",", ":")), durable=True)
 
 
-def folder(stage: Stage) -> Path:
-    """Return the folder of a stage's plan."""
+def plan_folder(stage: Stage) -> Path:
+    """Return the folder that holds a stage's plan."""
     return PLANS / f"{stage.spec}.{stage.name}"
 
 
-def forget(stage: Stage) -> None:
+def remove_plan(stage: Stage) -> None:
     """Remove the plan of a stage that has ended."""
-    place = folder(stage)
+    place = plan_folder(stage)
     for path in place.iterdir() if place.is_dir() else ():
         path.unlink()
     if place.is_dir():
         place.rmdir()
 
 
-def stored(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return whether each part of a batch is stored, place by place."""
+def stored_parts(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return a mask of a batch's parts that are stored, place by place, then part by part."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

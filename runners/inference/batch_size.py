@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from qualm.runners.data.blobs import BlobCache
 from qualm.runners.inference import distributed
-from qualm.runners.inference.batch_plan import requests
+from qualm.runners.inference.batch_plan import make_requests
 from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.local import module_of
+from qualm.runners.inference.local import load_module
 from qualm.runners.runtime.progress import progress
 
 if TYPE_CHECKING:
@@ -71,22 +71,22 @@ class CudaMemory:
         return int(torch.cuda.max_memory_allocated(self.device))
 
 
-def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
-    """Return the batch size for each kind of task."""
+def choose_batch_sizes(asker: Asker, store: StoredAnswers, share_with_processes: bool) -> Sizes:
+    """Return a function from tasks of one kind to their batch size: set, measured or default."""
     settings = asker.stage.settings
     # An engine such as vLLM makes batches of its own; ours only say how much is lost to a kill.
     if getattr(asker.model, "plans_batches", False):
         return lambda _: settings.batch_size or MAX_BATCH
     device = torch_device(settings.device) if not settings.batch_size else ""
     # On a model that is spread over processes one of them cannot measure alone: the others would have to take part.
-    spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
+    spread = share_with_processes and distributed.parallelism(settings, share_with_processes) in distributed.SPREAD
     if not device.startswith("cuda") or spread:
         return lambda _: settings.batch
-    return measured(asker, store, CudaMemory(device), device)
+    return measure_batch_sizes(asker, store, CudaMemory(device), device)
 
 
-def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: str) -> Sizes:
-    """Measure batch sizes by a device's memory, cached for later runs."""
+def measure_batch_sizes(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: str) -> Sizes:
+    """Return a function from tasks of one kind to the largest batch that fits into memory."""
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
@@ -96,14 +96,14 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
         stored_size = cache.get(key)
         if stored_size is not None:
             return int(json.loads(stored_size))
-        module_of(asker).to(device)
+        load_module(asker).to(device)
         with progress(asker.stage.settings, "measuring memory") as advance:
 
             def peak_of(n: int) -> int:
                 advance()
                 return memory.peak(lambda: _answer(asker, store, longest[:n]))
 
-            largest = grow(peak_of, memory.used(), memory.room, min(MAX_BATCH, len(alike)))
+            largest = largest_batch(peak_of, memory.used(), memory.room, min(MAX_BATCH, len(alike)))
         if largest < len(alike):  # else it says more about the data than about the memory
             cache.put(key, json.dumps(largest).encode())
         return largest
@@ -111,8 +111,8 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
     return size
 
 
-def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
-    """Return the largest power of two up to `most` whose batch fits, measured on smaller ones.
+def largest_batch(peak_of: Callable[[int], int], used: int, room: int, max_batch: int) -> int:
+    """Return the largest power of two up to `max_batch` whose batch fits into memory.
 
     Args:
         peak_of: bytes in use while that many prompts are answered.
@@ -126,7 +126,7 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
         if not out_of_memory(error):
             raise
         return 1  # the run itself will meet that prompt, and name it
-    while 2 * n <= most:
+    while 2 * n <= max_batch:
         # Linear in the number of prompts: what n take more than n/2, 2n take twice more than n; what one takes, two take once more.
         if now + (now - before) * (1 if n == 1 else 2) > room:
             break
@@ -141,5 +141,5 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
 
 
 def _answer(asker: Asker, store: StoredAnswers, tasks: Sequence[AnswerTask]) -> None:
-    batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
+    batch = make_requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
     asker.model.answer(asker.model.encode(batch), asker.decoding)

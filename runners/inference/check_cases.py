@@ -31,7 +31,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A question, with options for multiple choice."""
+    """A question about an image, or about none, to examine a model with."""
 
     question: str
     image: PIL.Image.Image | None
@@ -60,12 +60,12 @@ def scene_cases(n: int = 5) -> list[Case]:
 
 
 def text_cases(n: int = 5) -> list[Case]:
-    """Return questions without an image, at most twelve, for text-only models."""
+    """Return up to twelve questions without an image, for text-only models."""
     return [_case(question, None, i) for i, question in enumerate(QUESTIONS[:n])]
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return the first questions of a dataset with one image, two of them about one image.
+    """Return a dataset's first questions about a single image, and one more about the first.
 
     If no sample has exactly one image, return the first questions without any.
 

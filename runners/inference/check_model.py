@@ -16,7 +16,7 @@ from qualm.registry.machine import peak_memory
 from qualm.registry.system.versions import installed_version
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.inference.check_cases import text_cases
-from qualm.runners.inference.model_under_test import Check, CheckResult, ModelUnderTest, attempt, judge, unexpected_error
+from qualm.runners.inference.model_under_test import Check, CheckResult, ModelUnderTest, judge_difference, run_check, unexpected_error
 from qualm.runners.runtime.settings import read_settings
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def checks() -> dict[str, Check]:
-    """Return all checks by name in their order: of words, then of numbers."""
+    """Return name -> check, in order: checks of prompts and words, then of numbers."""
     from qualm.runners.inference import check_numbers, check_words
 
     return {**check_words.CHECKS, **check_numbers.CHECKS}
 
 
 def examine(tested: ModelUnderTest) -> Iterator[CheckResult]:
-    """Yield the result of each check."""
+    """Run all checks on a loaded model; yield their results."""
     for name, check in checks().items():
-        yield attempt(name, check, tested)
+        yield run_check(name, check, tested)
 
 
 SIGNALS = tuple(name for name in PARTS if name != "options")
@@ -46,6 +46,8 @@ UNREADABLE = (ModelError, OSError, ValueError, ImportError, KeyError, TypeError,
 
 @dataclass(frozen=True)
 class DoctorOptions:
+    """Model to examine, and options of `qualm doctor model`."""
+
     label: str
     plugin: str
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -57,10 +59,10 @@ class DoctorOptions:
     """Another model plugin for the same weights, whose log-probabilities are compared."""
 
 
-def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
-    """Yield results as they come, until one makes the others pointless."""
+def check_model(options: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
+    """Load and examine a model as `qualm doctor model` does; yield results until one is fatal."""
     try:
-        model = opened(wish)
+        model = open_model(options)
     except UNREADABLE as error:
         yield CheckResult("files", "fail", _line(error), advice=f"the message says which file or setting it is{_other_cause(error)}")
         return
@@ -70,7 +72,7 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     yield _files(model)
     begun = time.perf_counter()
     try:
-        loaded(model, wish.device)
+        load_onto_device(model, options.device)
     except UNREADABLE as error:
         yield CheckResult("weights", "fail", _line(error), advice=f"load what the message names, or another dtype{_other_cause(error)}")
         return
@@ -85,14 +87,18 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     for finding in examine(tested):
         findings.append(finding)
         yield finding
-    if wish.against:
-        findings.append(attempt(f"against {wish.against}", lambda tested: against(tested, wish.against, wish.folder, wish.args), tested))
+    if options.against:
+        findings.append(
+            run_check(
+                f"against {options.against}", lambda tested: check_backend(tested, options.against, options.folder, options.args), tested
+            )
+        )
         yield findings[-1]
     if any(f.verdict in ("fail", "error") for f in findings):
         return  # the speed of wrong numbers is of no interest
     yield speed(tested)
-    if wish.drift:
-        yield drift(tested, wish)
+    if options.drift:
+        yield check_drift(tested, options)
 
 
 def _line(error: Exception) -> str:
@@ -101,24 +107,24 @@ def _line(error: Exception) -> str:
 
 
 def _other_cause(error: Exception) -> str:
-    """Return the library as a possible cause, unless the model's files are at fault."""
+    """Return advice that names transformers as a cause, unless the files are at fault."""
     if isinstance(error, ModelError | OSError):
         return ""
     return f"; if the files are as published, transformers {installed_version('transformers')} cannot read them"
 
 
-def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
-    """Open a model without its weights; ModelError if it has none or cannot be opened."""
+def open_model(options: DoctorOptions, **changes: Any) -> HfVlm:
+    """Create a transformers model without its weights; `changes` override plugin arguments."""
     from qualm.registry.plugins.registry import load
 
-    model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
+    model = load("models", options.plugin)(ModelContext(options.label, options.folder), **{**options.args, **changes})
     if not hasattr(model, "processor"):
-        raise ModelError(f"model '{wish.label}': {wish.plugin} has no weights here to examine; the doctor is for models of hf_vlm")
+        raise ModelError(f"model '{options.label}': {options.plugin} has no weights here to examine; the doctor is for models of hf_vlm")
     return model  # type: ignore[no-any-return]
 
 
-def loaded(model: HfVlm, device: str) -> None:
-    """Load the weights onto the device."""
+def load_onto_device(model: HfVlm, device: str) -> None:
+    """Load a model's weights onto the device."""
     from qualm.runners.inference.devices import torch_device
 
     module = model.load()
@@ -154,7 +160,7 @@ def _weights(model: HfVlm, seconds: float) -> CheckResult:
 
 
 def _stored(weight: Any) -> int:
-    """Return the stored bytes of a weight and its scales."""
+    """Return the bytes that a weight takes, with its quantisation scales."""
     if hasattr(weight, "__tensor_flatten__"):  # torchao: a tensor of tensors
         return sum(int(getattr(weight, name).nbytes) for name in weight.__tensor_flatten__()[0])
     scales = getattr(getattr(weight, "quant_state", None), "absmax", None)  # bitsandbytes
@@ -168,7 +174,7 @@ def _whole(weight: Any) -> int:
 
 
 def speed(tested: ModelUnderTest) -> CheckResult:
-    """Measure seconds per sample with every signal, and peak memory."""
+    """Measure seconds per sample with all signals, and peak memory."""
     import torch
 
     signals = [name for name in SIGNALS if _gives(tested, name)]
@@ -194,10 +200,10 @@ def _gives(tested: ModelUnderTest, signal: str) -> bool:
     return True
 
 
-def drift(tested: ModelUnderTest, wish: DoctorOptions) -> CheckResult:
-    """Count answers at bfloat16 that differ between batch sizes, and from the examined dtype."""
-    other = opened(wish, dtype="bfloat16")
-    loaded(other, wish.device)
+def check_drift(tested: ModelUnderTest, options: DoctorOptions) -> CheckResult:
+    """Count bfloat16 answers that differ between batch sizes, and from the examined dtype."""
+    other = open_model(options, dtype="bfloat16")
+    load_onto_device(other, options.device)
     half = ModelUnderTest(other, tested.cases, tested.decoding)
     alone = [half.answers([r])[0][ANSWER].tokens for r in half.requests()]
     together = [parts[ANSWER].tokens for parts in half.answers(half.requests())]
@@ -213,8 +219,8 @@ def drift(tested: ModelUnderTest, wish: DoctorOptions) -> CheckResult:
     )  # fmt: skip
 
 
-def against(tested: ModelUnderTest, backend: str, folder: Path | None, parameters: Mapping[str, Any]) -> CheckResult:
-    """Compare a backend's log-probabilities with a plain forward pass over its tokens.
+def check_backend(tested: ModelUnderTest, backend: str, folder: Path | None, parameters: Mapping[str, Any]) -> CheckResult:
+    """Compare another backend's log-probabilities with plain passes over its own tokens.
 
     Tokens are forced, so different answers are compared too; they are counted, since rounding decides near ties.
 
@@ -230,7 +236,7 @@ def against(tested: ModelUnderTest, backend: str, folder: Path | None, parameter
     args = {name: value for name, value in parameters.items() if name in names}
     other = load("models", backend)(ModelContext(tested.model.label, folder, settings=read_settings()), **args)
     requests = tested.requests()
-    prompts = [other.render(turns) for turns in tested.talks()]
+    prompts = [other.render(turns) for turns in tested.conversations()]
     if prompts != [request.prompt for request in requests]:
         return CheckResult(check, "fail", "it renders other prompts", "the same", "give both the same `template`")
     other.load()
@@ -239,7 +245,7 @@ def against(tested: ModelUnderTest, backend: str, folder: Path | None, parameter
     pairs = [pair for answer, own in zip(answers, forced, strict=True) for pair in zip(answer.logprobs or [], own, strict=True)]
     differ = sum(a.tokens != parts[ANSWER].tokens for a, parts in zip(answers, tested.baseline, strict=True))
     what = f"log-probabilities of {len(pairs)} tokens by {backend} against plain forward passes"
-    result = judge(
+    result = judge_difference(
         check, max(abs(a - b) for a, b in pairs), tested.limits, what,
         f"numbers of {backend} and hf_vlm are not to be mixed in one comparison; try float32, and report the port",
     )  # fmt: skip

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, judge
-from qualm.runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
+from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, judge_difference
+from qualm.runners.prompts.question import messages, p_true_prompt, p_true_sampling_prompt, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ _PRIORS = (("without_image", False, True), ("without_question", True, False), ("
 
 
 def finite(tested: ModelUnderTest) -> CheckResult:
-    """Check that logits are finite at this dtype."""
+    """Check that all logits of a plain forward pass are finite."""
     case = tested.cases[0]
     logits = tested.plain.logits(tested.request(case).prompt, case.image)
     bad = int((~logits.isfinite()).sum())
@@ -65,7 +65,7 @@ def padding(tested: ModelUnderTest) -> CheckResult:
         rows = to_double(tested.model.network.read(together).logits)
     alone = [tested.plain.logits(r.prompt, r.image)[0] for r in requests]
     worst = max(_apart(a, b) for a, b in zip(rows, alone, strict=True))
-    return judge(
+    return judge_difference(
         "padding", worst, tested.limits, "log-probabilities after a padded prompt",
         "padding is not masked, or positions are counted from it; use batch_size 1 and report the port",
     )  # fmt: skip
@@ -89,7 +89,7 @@ def continuation(tested: ModelUnderTest) -> CheckResult:
             rows, _ = tested.model.network.read(head).extend([ids[-tail:]], [len(ids) - tail])
         worst = max(worst, _apart(to_double(rows.logits[0]), tested.plain.logits(request.prompt, case.image)[0]))
     if worst <= tested.limits[0]:
-        return judge("continuation", worst, tested.limits, "log-probabilities after a prompt read in two parts", "")
+        return judge_difference("continuation", worst, tested.limits, "log-probabilities after a prompt read in two parts", "")
     return CheckResult(
         "continuation", "warn", f"a prompt read in two parts has log-probabilities {worst:.2g} nats from one read whole",
         f"{tested.limits[0]:g} nats",
@@ -99,29 +99,31 @@ def continuation(tested: ModelUnderTest) -> CheckResult:
 
 
 def log_probabilities(tested: ModelUnderTest) -> CheckResult:
-    """Compare batched, cached greedy answers with forced plain passes."""
+    """Compare log-probabilities and entropies of greedy answers with plain forward passes."""
     worst = 0.0
     for case, parts in zip(tested.cases, tested.baseline, strict=True):
         worst = max(worst, *_forced(tested, tested.request(case).prompt, case.image, parts[ANSWER]))
-    return judge(
+    return judge_difference(
         "log-probabilities", worst, tested.limits, "log-probabilities and entropies of greedy answers against a plain forward pass",
         "the port's cache, positions or masks differ between prefill and decoding; do not use its log-probabilities",
     )  # fmt: skip
 
 
 def greedy(tested: ModelUnderTest) -> CheckResult:
-    """Check that each greedy token is the likeliest by a plain forward pass, up to rounding."""
+    """Check that each greedy token is the likeliest in a plain forward pass, up to rounding."""
     worst = 0.0
     for case, parts in zip(tested.cases, tested.baseline, strict=True):
         tokens = parts[ANSWER].tokens or []
         logits = tested.plain.logits(tested.request(case).prompt, case.image, tokens)[:-1]
         taken = [float(row.max() - row[token]) for row, token in zip(logits, tokens, strict=True)]
         worst = max(worst, *taken)
-    return judge("greedy answers", worst, tested.limits, "by how much a token was likelier than the greedy one", "see log-probabilities")
+    return judge_difference(
+        "greedy answers", worst, tested.limits, "by how much a token was likelier than the greedy one", "see log-probabilities"
+    )
 
 
 def draws(tested: ModelUnderTest) -> CheckResult:
-    """Check sampled tokens against their random numbers and an uncached forward pass."""
+    """Check sampled tokens against their random numbers, and their log-probabilities."""
     import torch
 
     from qualm.runners.inference.hf.sampling import uniforms
@@ -138,7 +140,7 @@ def draws(tested: ModelUnderTest) -> CheckResult:
                 worst = max(worst, end - float(row[token]) - number, number - end)
             worst = max(worst, *_forced(tested, prompt, case.image, part))
     what = "random numbers outside their token's interval, and log-probabilities of draws"
-    return judge("draws", max(worst, 0.0), tested.limits, what, "see log-probabilities", "")
+    return judge_difference("draws", max(worst, 0.0), tested.limits, what, "see log-probabilities", "")
 
 
 def batches(tested: ModelUnderTest) -> CheckResult:
@@ -171,7 +173,7 @@ def batches(tested: ModelUnderTest) -> CheckResult:
 
 
 def options(tested: ModelUnderTest) -> CheckResult:
-    """Compare batched logits of option letters with plain passes."""
+    """Compare option-letter logits from a batch with plain forward passes."""
     import torch
 
     cases = [c for c in tested.cases if c.image is not None] or tested.cases
@@ -181,11 +183,13 @@ def options(tested: ModelUnderTest) -> CheckResult:
         ids = tested.model.option_ids(request.options)
         plain = tested.plain.logits(request.prompt, request.image)[0][ids]
         worst = max(worst, _apart(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
-    return judge("option logits", worst, tested.limits, "log-probabilities among the options against a plain forward pass", "see padding")
+    return judge_difference(
+        "option logits", worst, tested.limits, "log-probabilities among the options against a plain forward pass", "see padding"
+    )
 
 
 def priors(tested: ModelUnderTest) -> CheckResult:
-    """Compare log-probabilities of answers after prompts without image, question or both."""
+    """Compare answers' log-probabilities without image, question or both with plain passes."""
     worst, lacking, why = 0.0, [], ""
     for name, keeps_image, keeps_question in _PRIORS:
         try:
@@ -197,19 +201,19 @@ def priors(tested: ModelUnderTest) -> CheckResult:
         for case, answer_parts, parts in zip(tested.cases, tested.baseline, prior_parts, strict=True):
             question, image = case.question if keeps_question else "", case.image if keeps_image else None
             tokens = answer_parts[ANSWER].tokens or []
-            plain, _ = tested.plain.forced(tested.model.render(messages(question, image=image is not None)), image, tokens)
+            plain, _ = tested.plain.forced(tested.model.render(messages(question, n_images=image is not None)), image, tokens)
             worst = max(worst, *map(_distance, parts[name].logprobs or [], plain))
     if lacking and worst <= tested.limits[1]:
         return CheckResult(
             "priors", "warn", f"cannot be had: {', '.join(lacking)} ({why})", "all three", "estimators that need them cannot be used"
         )
-    return judge(
+    return judge_difference(
         "priors", worst, tested.limits, "log-probabilities without image, question, both", "estimators that need priors cannot be used"
     )
 
 
 def divergence(tested: ModelUnderTest) -> CheckResult:
-    """Compare the divergence of next-token distributions with and without the image."""
+    """Compare the KL divergence between predictions with and without image with plain passes."""
     import torch
 
     try:
@@ -221,7 +225,7 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         if case.image is None:
             continue
         tokens = answer_parts[ANSWER].tokens or []
-        prompts = [tested.model.render(messages(case.question, image=with_image)) for with_image in (True, False)]
+        prompts = [tested.model.render(messages(case.question, n_images=with_image)) for with_image in (True, False)]
         with_it, without = (
             torch.log_softmax(tested.plain.logits(prompt, image, tokens)[:-1], dim=1)
             for prompt, image in zip(prompts, (case.image, None), strict=True)
@@ -231,7 +235,7 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
         worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
     what = "divergence of the next token with the image from that without (above one nat as a share of it)"
-    return judge("image divergence", worst, tested.limits, what, "see priors")
+    return judge_difference("image divergence", worst, tested.limits, what, "see priors")
 
 
 def said_confidence(tested: ModelUnderTest) -> CheckResult:
@@ -243,11 +247,13 @@ def said_confidence(tested: ModelUnderTest) -> CheckResult:
         worst = max(worst, *_forced(tested, prompt, case.image, part))
         logits = tested.plain.logits(prompt, case.image, part.tokens or [])[:-1]
         worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
-    return judge("said confidence", worst, tested.limits, "log-probabilities of the reply against the whole prompt", "see continuation")
+    return judge_difference(
+        "said confidence", worst, tested.limits, "log-probabilities of the reply against the whole prompt", "see continuation"
+    )
 
 
 def own_answer(tested: ModelUnderTest) -> CheckResult:
-    """Compare P(yes) and P(True) by continuation with those of the whole prompt."""
+    """Compare P(yes) and P(True) from the continued cache with those of the whole prompt."""
     from qualm.runners.inference.hf.own_answer import true_share, yes_share
 
     worst = 0.0
@@ -255,8 +261,10 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
         for case, answer_parts, parts in zip(tested.cases, tested.baseline, tested.part(name), strict=True):
             has_image, answer = case.image is not None, answer_parts[ANSWER].text or ""
             drawn = [answer_parts[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
-            text = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
-            turns = verification(case.question, answer, has_image) if name == "p_yes" else messages(text, image=has_image)
+            text = (
+                p_true_sampling_prompt(case.question, answer, drawn) if name == "p_true_sampling" else p_true_prompt(case.question, answer)
+            )
+            turns = verification(case.question, answer, has_image) if name == "p_yes" else messages(text, n_images=has_image)
             prompt = tested.model.render(turns, silent=True)
             logits = tested.plain.logits(prompt, case.image)
             share = (yes_share if name == "p_yes" else true_share)(tested.model, logits, prompt)[0]
@@ -265,7 +273,7 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
                 what = f"{name} is {value} by continuation and {share} by the whole prompt"
                 return CheckResult("p_yes, p_true", "fail", what, "equal", "see continuation")
             worst = max(worst, 0.0 if value is None or share is None else abs(value - share))
-    return judge(
+    return judge_difference(
         "p_yes, p_true", worst, tested.limits, "P(yes) and P(True) by continuation against the whole prompt", "see continuation", ""
     )
 
@@ -276,13 +284,13 @@ def _forced(tested: ModelUnderTest, prompt: str, image: Any, part: Part) -> Iter
 
 
 def _distance(a: float, b: float) -> float:
-    """Return the distance of two numbers; infinite if one of them is not finite."""
+    """Return |a - b|; infinite if only one is NaN, 0 if both are."""
     gap = abs(a - b)
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest difference of log-probabilities of tokens above 1e-4."""
+    """Return the largest log-probability difference among tokens likelier than 1e-4."""
     import torch
 
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)

@@ -15,7 +15,7 @@ LETTERS = 6
 
 
 def prompt(tested: ModelUnderTest) -> CheckResult:
-    """Show the rendered prompt; only a person can compare it with the model's training."""
+    """Show a rendered prompt and check that it holds the question; a person judges the rest."""
     text = tested.request(tested.cases[0]).prompt
     if tested.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"
@@ -24,7 +24,7 @@ def prompt(tested: ModelUnderTest) -> CheckResult:
 
 
 def clock(tested: ModelUnderTest) -> CheckResult:
-    """Report whether the chat template writes a date, which would change prompts every day."""
+    """Report whether the chat template writes a date, and which date prompts show."""
     if (date := tested.model.date) is None:
         return CheckResult("clock", "ok", "the chat template does not read the date")
     return CheckResult("clock", "ok", f"the chat template writes the date; every prompt shows {date} (`date:` of the model changes it)")
@@ -45,7 +45,7 @@ def thinking(tested: ModelUnderTest) -> CheckResult:
 
 
 def picture_tokens(tested: ModelUnderTest) -> CheckResult:
-    """Compare tokens with the processor's own, and count them by image size."""
+    """Compare prompt tokens with the processor's own, and count image tokens by image size."""
     import torch
 
     if tested.model.text_only:
@@ -79,7 +79,7 @@ def picture_tokens(tested: ModelUnderTest) -> CheckResult:
 def text_alone(tested: ModelUnderTest) -> CheckResult:
     """Check that the processor accepts a prompt without an image."""
     try:
-        tested.plain.inputs([tested.model.render(messages("What?", image=False))], None)
+        tested.plain.inputs([tested.model.render(messages("What?", n_images=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
         return CheckResult(
             "text alone", "warn", f"the processor refuses a prompt without an image: {error}",
@@ -92,7 +92,7 @@ def answer_turn(tested: ModelUnderTest) -> CheckResult:
     """Check that the template ends an answer's turn with a stop token."""
     case = tested.cases[0]
     try:
-        ids = tested.model.answer_ids(messages(case.question, image=case.image is not None), "yes")
+        ids = tested.model.answer_ids(messages(case.question, n_images=case.image is not None), "yes")
     except ModelError as error:
         return CheckResult(
             "answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`"
@@ -109,7 +109,7 @@ def stops(tested: ModelUnderTest) -> CheckResult:
         return CheckResult("stop token", "fail", what, advice="every answer runs to max_new_tokens")
     names = model.tokenizer.convert_ids_to_tokens(sorted(model.stops))
     turn = [{"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
-    question = messages("What?", image=not model.text_only)
+    question = messages("What?", n_images=not model.text_only)
     whole = model.apply_chat_template([*question, *turn])
     prompt = model.render(question)
     tail = model.tokenize(whole[len(prompt) :]) if whole.startswith(prompt) else []
@@ -124,7 +124,7 @@ def stops(tested: ModelUnderTest) -> CheckResult:
 
 
 def letters(tested: ModelUnderTest) -> CheckResult:
-    """Check that option letters are different single tokens after the prompt."""
+    """Check that each option letter is a token of its own after the prompt."""
     ids = tested.model.option_ids(LETTERS)
     tokens = tested.model.tokenizer.convert_ids_to_tokens(ids)
     return CheckResult("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})

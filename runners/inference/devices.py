@@ -59,7 +59,7 @@ def to_double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_device(name: str) -> None:
-    """Raise RuntimeError if this machine does not have the device of the setting."""
+    """Raise RuntimeError if this machine lacks the device that the setting `device` names."""
     here = torch_device("auto")
     if name == "gpu" and here != "cpu":
         return
@@ -69,14 +69,14 @@ def check_device(name: str) -> None:
 
 @cache
 def settle_cpu() -> None:
-    """Speed up networks on a CPU, results equal: keep freed memory, share keys and values."""
+    """Make networks on a CPU faster, with equal results, by settings of this process."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()
 
 
 @cache
 def keep_memory() -> None:
-    """Keep freed memory of this process for the next tensor (Linux with glibc).
+    """Make this process keep freed memory for its next tensors (Linux with glibc).
 
     By default glibc returns memory of large tensors to the system, which zeroes it again: a tenth of the time of training a small model, a
     seventh of its inference. At most the peak of past use is kept.
@@ -93,7 +93,7 @@ def keep_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of any device means too little memory."""
+    """Return whether an error of any device says that memory was too small."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):

@@ -22,9 +22,9 @@ TIMEOUT = timedelta(days=7)
 """Time that processes wait for each other; the first looks everything up before the others can begin."""
 
 
-def parallelism(settings: Settings, together: bool) -> str:
-    """Return the strategy for this stage; StageError if the settings do not fit."""
-    if not together:
+def parallelism(settings: Settings, share_with_processes: bool) -> str:
+    """Return how devices share this stage (ALONE, REPLICAS or one of SPREAD), by the settings."""
+    if not share_with_processes:
         return ALONE
     world = settings.devices * settings.nodes
     if world == 1 and not is_first():
@@ -41,9 +41,9 @@ def parallelism(settings: Settings, together: bool) -> str:
     return settings.strategy if settings.strategy in SPREAD else REPLICAS
 
 
-def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
-    """Return devices and process group for Lightning's Trainer."""
-    if how in (ALONE, DEVICE_MAP):
+def trainer_arguments(settings: Settings, parallelism: str) -> dict[str, Any]:
+    """Return the arguments of Lightning's Trainer for devices and processes."""
+    if parallelism in (ALONE, DEVICE_MAP):
         return {"accelerator": settings.device, "devices": 1}
     from lightning.pytorch.strategies import DDPStrategy
 
@@ -51,12 +51,12 @@ def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
     return {"accelerator": settings.device, "devices": settings.devices, "num_nodes": settings.nodes, "strategy": strategy}
 
 
-def place(model: Any, how: str, device: torch.device, number: int) -> Any:
-    """Load the weights onto all devices at once; every process must call this.
+def load_spread(model: Any, strategy: str, device: torch.device, local_rank: int) -> Any:
+    """Load a model's weights spread over all devices; every process must call this.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.
-        how: of `SPREAD`.
+        strategy: of `SPREAD`.
 
     Raises:
         StageError: the model's plugin cannot spread it.
@@ -64,18 +64,18 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
     import inspect
     import os
 
-    if how == FSDP:
+    if strategy == FSDP:
         return _sharded(model.load(), device)
     if "spread" not in inspect.signature(model.load).parameters:
         raise StageError(f"{type(model).__name__} cannot be spread over devices; set strategy = 'ddp' or devices = 1")
-    if how == DEVICE_MAP:  # one process
+    if strategy == DEVICE_MAP:  # one process
         return model.load(spread={"device_map": "auto"})
-    os.environ.setdefault("LOCAL_RANK", str(number))  # transformers reads it, and srun does not set it
+    os.environ.setdefault("LOCAL_RANK", str(local_rank))  # transformers reads it, and srun does not set it
     return model.load(spread={"tp_plan": "auto"})
 
 
 def _sharded(module: Any, device: torch.device) -> Any:
-    """Shard every layer's weights over all processes; a layer gathers them while it computes.
+    """Shard a module's weights over all processes by FSDP, layer by layer.
 
     Modules outside the layers (embeddings, projectors, norms, heads) are sharded one by one.
     """

@@ -36,8 +36,8 @@ from qualm.runners.inference import node
 from qualm.runners.inference.batch_plan import AnswerTask, Batch
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.node import BUNDLE, CODE
-from qualm.runners.inference.remote import record
-from qualm.runners.inference.resources import HERE, needed, room
+from qualm.runners.inference.remote import server_record
+from qualm.runners.inference.resources import HERE, count_workers, worker_resources
 from qualm.runners.runtime.intact import input_paths
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
@@ -62,18 +62,18 @@ GROW, WAITED = 1.0, 30.0
 """Seconds between checks for new machines, and until a warning that no worker has begun."""
 
 
-def goes_elsewhere(settings: Settings, model: Any) -> bool:
-    """Return whether a cluster answers."""
-    return bool(settings.cluster) and asked_there(model.client.server if isinstance(model, Remote) else None)
+def runs_on_cluster(settings: Settings, model: Any) -> bool:
+    """Return whether the workers of a cluster compute the model's answers."""
+    return bool(settings.cluster) and workers_can_ask(model.client.server if isinstance(model, Remote) else None)
 
 
-def asked_there(server: Server | None) -> bool:
-    """Return whether cluster workers ask the model themselves: it has no server, or one without key, price and batch API."""
+def workers_can_ask(server: Server | None) -> bool:
+    """Return whether workers can ask the model: no server, or one without key, price, batches."""
     return server is None or not (server.key or server.price or server.batch)
 
 
-def connected(settings: Settings) -> Any:
-    """Connect Ray to the cluster and return it; raise StageError if it cannot be reached."""
+def connect_ray(settings: Settings) -> Any:
+    """Connect Ray to the cluster and return the module; raise StageError if unreachable."""
     import ray
 
     if ray.is_initialized():
@@ -90,8 +90,8 @@ def connected(settings: Settings) -> Any:
     return ray
 
 
-def shards_of(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Shard the requests to a server, a few rounds of its `concurrency` each."""
+def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
+    """Divide a server's tasks into batches of a few rounds of its `concurrency` each."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -108,17 +108,17 @@ class _Worker:
 
 
 class Answering:
-    """Distribution of one stage's shards."""
+    """Distribution of one stage's batches (shards) over the workers of a cluster."""
 
     def __init__(self, asker: Asker, store: Store, shards: Sequence[Batch], opener: str) -> None:
         self.asker, self.store, self.shards, self.opener = asker, store, shards, opener
-        self.ray = connected(asker.stage.settings)
+        self.ray = connect_ray(asker.stage.settings)
         self.waiting = deque(range(len(shards)))
         self.parcel, self.objects = Parcel(asker.stage), dict[str, list[Any]]()
         self.workers: list[_Worker] = []
         self.pending: dict[Any, tuple[_Worker, str, int]] = {}
         self.deaths: Counter[int] = Counter()
-        self.needs = needed(asker.stage, isinstance(asker.model, Remote), self.ray.cluster_resources())
+        self.needs = worker_resources(asker.stage, isinstance(asker.model, Remote), self.ray.cluster_resources())
         self.proven = len(store) > 0
 
     def run(self) -> None:
@@ -146,7 +146,7 @@ class Answering:
                 self.ray.kill(worker.actor)
 
     def _grow(self) -> None:
-        most = 1 if isinstance(self.asker.model, Remote) else max(1, room(self.needs, self.ray.cluster_resources()))
+        most = 1 if isinstance(self.asker.model, Remote) else max(1, count_workers(self.needs, self.ray.cluster_resources()))
         for _ in range(len(self.workers), min(most, len(self.waiting))):
             self.workers.append(self._begin())
 
@@ -160,7 +160,7 @@ class Answering:
         return worker
 
     def _open(self, worker: _Worker, missing: list[str]) -> None:
-        """Send a worker the files that its machine lacks, and open the stage there."""
+        """Send a worker the files that its machine lacks, and have it open the stage."""
         for digest in missing:
             if digest not in self.objects:
                 self.objects[digest] = [self.ray.put(piece) for piece in self.parcel.pieces(digest)]
@@ -169,7 +169,7 @@ class Answering:
         settings = replace(stage.settings, cluster="", progress=False, devices=1, nodes=1, strategy="auto", launcher="", spec="")
         # An actor's calls run in order, so nobody waits for this one before `open`.
         worker.actor.fill.remote({digest: self.objects[digest] for digest in missing})
-        reference = worker.actor.open.remote(self.opener, pickle.dumps((*packed(stage), settings)))
+        reference = worker.actor.open.remote(self.opener, pickle.dumps((*pack_stage(stage), settings)))
         self.pending[reference] = (worker, "open", NO_SHARD)
 
     def _send(self) -> None:
@@ -181,7 +181,7 @@ class Answering:
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
     def _known(self, shard: Batch) -> pa.Table | None:
-        """Return the stored answers at the places of a shard, which its signals may be about."""
+        """Return the stored answers that a shard's signals may be about, as rows; None if none."""
         named = [
             (place, part)
             for place in shard.places
@@ -226,12 +226,12 @@ class Answering:
         stage = self.asker.stage
         stage.count(**answers.counters)
         if answers.served:
-            Journal(record(stage), durable=False).append(answers.served)
+            Journal(server_record(stage), durable=False).append(answers.served)
         self.proven = True
         return len(self.shards[number].places)
 
     def _lost(self, worker: _Worker, error: Exception) -> None:
-        """Give the shards of a dead worker to others; StageError if one shard kills TRIES workers."""
+        """Remove a dead worker and queue its shards again; StageError after TRIES deaths on one."""
         if worker not in self.workers:  # another of its shards has said so
             return
         self.workers.remove(worker)
@@ -254,7 +254,12 @@ class Answering:
         """Raise StageError if a worker's model, engine or libraries would give other answers."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
-        here = {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
+        here = {
+            "model": self.asker.model.digest,
+            "engine": own.identity,
+            "versions": own.changed_versions(),
+            "libraries": dict(own.libraries),
+        }
         for name, value in here.items():
             if facts[name] != value:
                 raise StageError(f"a worker of the cluster has other {name}: {facts[name]}; here {value}; install the same there")
@@ -269,7 +274,7 @@ LEFT_OUT = frozenset({"__pycache__", "data", "store"})
 
 
 class Parcel:
-    """Files of a stage."""
+    """Files that workers need for a stage: code, prompts and inputs."""
 
     def __init__(self, stage: Stage) -> None:
         self._places = dict(_inputs(stage))
@@ -277,7 +282,7 @@ class Parcel:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """Map each path in a worker's tree to its SHA-256."""
+        """Return path in a worker's tree -> SHA-256 of the file."""
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:
@@ -305,7 +310,7 @@ def _inputs(stage: Stage) -> Iterator[tuple[str, Path]]:
 
 
 def _bundle() -> bytes:
-    """Zip all code, the same bytes for the same content."""
+    """Return a zip file of all code; equal code gives equal bytes."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as bundle:
         for path, place in sorted(dict(_sources()).items()):
@@ -336,7 +341,7 @@ def _code(root: Path, name: str) -> Iterator[str]:
         yield from ((Path(folder) / file).relative_to(root).as_posix() for file in sorted(files) if not file.endswith(".pyc"))
 
 
-def packed(stage: Stage) -> tuple[str, dict[str, Any]]:
-    """Return a stage's key and content, to be sent to a worker."""
+def pack_stage(stage: Stage) -> tuple[str, dict[str, Any]]:
+    """Return a stage's key and compiled JSON, to be sent to a worker."""
     raw = {name: getattr(stage, name) for name in ("kind", "params", "inputs", "outputs", "seed")}
     return stage.key, raw

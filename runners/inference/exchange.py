@@ -36,7 +36,7 @@ TRIES = 3
 
 
 class BatchExchange:
-    """Thread-safe `qualm.runners.servers.client.Exchange` for a batch API."""
+    """Replies from a batch API, behind the interface of an immediate server; thread-safe."""
 
     def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
         """Connect a client to the stored batches of a stage.
@@ -79,7 +79,7 @@ class BatchExchange:
                 return self._read(outcome, body)
             except (RetryableError, InvalidReplyError) as error:
                 if is_fresh and self._sends[key] >= TRIES:
-                    raise self.client.last(error, self._sends[key]) from None
+                    raise self.client.final_error(error, self._sends[key]) from None
                 self.counters["requests sent again"] += 1
             except (RequestRejectedError, FatalRequestError):
                 if is_fresh or outcome.status == 200:  # what an earlier run was refused may be answered now
@@ -91,7 +91,7 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return whether asking for an item again may bring something new."""
+        """Return whether asking again for an item may bring a reply or send a request."""
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -100,14 +100,14 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find batches that a killed run made but did not record; forget those never made.
+        """Find the batches of a killed run at the server; forget those never created.
 
         Raises:
             FatalRequestError: the server does not list its batches.
         """
         for batch in self.waiting.open_batches():
             # Uploaded but without an id here: the kill may have come after the server made it. Made twice, it would be paid for twice.
-            there = self.api.made_of(batch.file, batch.since) if batch.file and not batch.id else None
+            there = self.api.find_created(batch.file, batch.since) if batch.file and not batch.id else None
             if there is not None:
                 self.waiting.created(batch, there.id)
             elif not batch.id:
@@ -119,17 +119,17 @@ class BatchExchange:
             self.tell(f"batch {batch.id} of {len(batch.keys)} requests is on its way since {since}")
 
     def send(self) -> None:
-        """Send the draft; raise FatalRequestError if the server refuses it."""
+        """Send the drafted requests as a batch; raise FatalRequestError if they are refused."""
         with self._lock:
             self._close_draft()
 
     def needed(self) -> list[Sent]:
-        """Return the open batches with replies that are waited for."""
+        """Return the open batches whose replies some item waits for."""
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Return whether a batch has ended, its replies read; raise FatalRequestError if it failed."""
+        """Ask for a batch's state; if it has ended, store its replies. Return whether it has."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -145,7 +145,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise FatalRequestError if resending a batch's requests is useless."""
+        """Raise FatalRequestError if sending a batch's unanswered requests again is useless."""
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -165,9 +165,9 @@ class BatchExchange:
 
     def _read(self, outcome: Outcome, body: Mapping[str, Any]) -> Completion:
         if outcome.status == 200:
-            return self.client.accepted(outcome.data, body)
+            return self.client.parse_reply(outcome.data, body)
         text = outcome.data.decode("utf-8", "replace")
-        raise self.client.refusal(outcome.status, text) if outcome.status else RetryableError(self.client.plain(text))
+        raise self.client.status_error(outcome.status, text) if outcome.status else RetryableError(self.client.plain(text))
 
     def _write(self, key: str, body: Mapping[str, Any]) -> None:
         if self._sends[key] >= TRIES:
@@ -188,7 +188,7 @@ class BatchExchange:
         self._draft.add(key, line, max_line_bytes(body), most)
 
     def _refuse(self, most: float) -> None:
-        """Return if room below the spending limit may appear; else raise FatalRequestError."""
+        """Raise FatalRequestError if the spending limit will never allow this amount."""
         try:
             if (key := self.client.budget.hold(most)) != WAIT:
                 self.client.budget.settle(key, 0.0)
@@ -201,7 +201,7 @@ class BatchExchange:
             self._send(self.waiting.write(*draft.finished()))
 
     def _send(self, batch: Sent) -> None:
-        """Reserve the money, upload, create; each step is on disk before the next."""
+        """Reserve a batch's money, upload it and create it; each step is on disk before the next."""
         try:
             self.client.budget.hold(batch.most, key=batch.name)
         except SpendingLimitError as error:

@@ -18,7 +18,7 @@ Chat = Sequence[Message]
 
 
 class CachedGenerator:
-    """A generator engine with its reply cache; `counters` counts the replies."""
+    """A text generator whose replies are cached; `counters` counts them."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings
@@ -59,7 +59,7 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Request and store replies; return rejected ones, which are not stored."""
+        """Send requests and store the replies; return those that the engine rejected."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.
@@ -104,13 +104,13 @@ def _schema(parts: Sequence[str]) -> str:
 
 
 def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
-    """Load the plugin of a `generators` parameter and return its engine, or its composer."""
+    """Create the engine, or composer, that a `generators` parameter names."""
     engine: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
     return engine
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
-    """Return the generator of a parameter (`{"plugin": "hf", "args": {...}}`), with its cache.
+    """Create the generator that a parameter names, with its cache of replies.
 
     Raises:
         GeneratorError: it cannot be opened, or does not answer prompts.

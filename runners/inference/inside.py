@@ -24,8 +24,10 @@ _MIN_ANSWERS, _MAX_ANSWERS = 8, 2048
 """Answers taken from the store at first, before their size is known, and at most."""
 
 
-def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store, path: Path, provenance: Mapping[str, Any]) -> int:
-    """Write the table of one dataset, and return its number of rows.
+def write_internals_table(
+    asker: Asker, dataset_index: int, cells: Sequence[SampleVariant], store: Store, path: Path, provenance: Mapping[str, Any]
+) -> int:
+    """Write the table of hidden states and attention of one dataset; return its rows' number.
 
     Args:
         cells: of all datasets, in the order of their tables.
@@ -33,7 +35,7 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
         provenance: see `qualm.runners.runtime.records.write_table`.
     """
     signals = tuple(dict.fromkeys(parse_internal(need).signal for need in asker.internals))
-    mine = [cell for cell in cells if cell.place.dataset == number and _parts(asker, cell)]
+    mine = [cell for cell in cells if cell.place.dataset == dataset_index and _parts(asker, cell)]
     # By variant, so that a reader of one variant skips the row groups of all others.
     mine.sort(key=lambda cell: cell.place.variant)
     return write_internals(path, _tables(asker, mine, store, signals), signals, provenance)

@@ -15,7 +15,7 @@ import numpy as np
 
 from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_of, subjects_of
 from qualm.runners.contracts.parts import family_of, kind_of
-from qualm.runners.data.answers import read_about, subject
+from qualm.runners.data.answers import read_about, subject_digest
 from qualm.runners.runtime.libraries import BY_MINOR
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ UNKNOWN = bytes(32)
 
 
 def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
-    """Return the key of each part, `UNKNOWN` for a signal whose answer is not stored."""
+    """Return the key of each (place, part); `UNKNOWN` for a signal whose answer is not stored."""
     needed = [subjects_of(part, asker.draws) for _, part in places_and_parts]
     about: dict[tuple[Place, tuple[str, ...]], bytes] = {}
     # One lookup for each set of subjects, of which there are few, not one for each place.
@@ -44,8 +44,8 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
     return keys
 
 
-def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
-    """Return the key of each part just computed for a request.
+def computed_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
+    """Return part -> key for parts that were just computed for a request.
 
     Signals are about the answers among the parts, or those in the request.
     """
@@ -58,14 +58,14 @@ def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, 
         if not subjects:
             return b""
         if draw := draw_of(subjects[0]):
-            return subject(parts.get(subjects[0]) or request.drawn_parts[draw])
-        return subject(answer, texts if part in SHOWN_DRAWS else ())
+            return subject_digest(parts.get(subjects[0]) or request.drawn_parts[draw])
+        return subject_digest(answer, texts if part in SHOWN_DRAWS else ())
 
     return {part: asker.key(place, part, about(part)) for part in parts}
 
 
 def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
-    """Digest the answers that these signals are about; `UNKNOWN` unless all are stored."""
+    """Return the digest of each place's answers; `UNKNOWN` unless all are stored."""
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
     stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])
@@ -76,12 +76,12 @@ def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place]
             subjects.append(UNKNOWN)
             continue
         (text, tokens), *drawn = (next(rows) for _ in parts)
-        subjects.append(subject(Part(text, tokens), [text or "" for text, _ in drawn]))
+        subjects.append(subject_digest(Part(text, tokens), [text or "" for text, _ in drawn]))
     return subjects
 
 
-def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """Return what a stage asks, and the number of its answers in each folder of the store."""
+def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
+    """Return what a stage asks, and how many of its answers each store folder holds, as JSON."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), CHUNK_CELLS):
@@ -110,8 +110,8 @@ def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[
     }
 
 
-def in_words(origin: Mapping[str, Any]) -> str:
-    """Describe one origin: `12 answers, 24 draws of version 0.1.0 with torch 2.9.1`."""
+def describe_origin(origin: Mapping[str, Any]) -> str:
+    """Describe the answers of one folder: `12 answers of version 0.1.0 with torch 2.9.1`."""
     families: Counter[str] = Counter()
     for kind, n in origin["parts"].items():
         families[family_of(kind)] += n

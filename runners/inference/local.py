@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.machine import usable_cores
-from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
+from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, round_part
 from qualm.runners.data.answers import StoredAnswers
 from qualm.runners.inference import distributed
-from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
+from qualm.runners.inference.batch_plan import Batch, Work, make_requests, stored_parts
 from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.keys import made_keys
+from qualm.runners.inference.keys import computed_keys
 from qualm.runners.runtime import status
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
 
@@ -34,35 +34,35 @@ _LOADERS = 4
 """Default number of threads that prepare batches; each holds a batch of images in memory."""
 
 
-def module_of(asker: Asker) -> Any:
-    """Return the model's weights, loaded once per asker."""
+def load_module(asker: Asker) -> Any:
+    """Return an asker's model with weights as a torch module, loaded on the first call."""
     if asker.module is None:
         asker.module = asker.model.load()
     return asker.module
 
 
-def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = False) -> None:
-    """Answer every batch of missing work and store it.
+def answer_all(asker: Asker, store: StoredAnswers, work: Work, share_with_processes: bool = False) -> None:
+    """Compute the answers of all batches and store them.
 
     Args:
-        together: share it with the stage's other processes, as the settings say.
+        share_with_processes: share it with the stage's other processes, as the settings say.
 
     Raises:
         KeyboardInterrupt: the user stopped it; answers so far are stored.
         StageError: a single prompt needs more memory than there is.
     """
-    how = distributed.parallelism(asker.stage.settings, together)
+    how = distributed.parallelism(asker.stage.settings, share_with_processes)
     # Others that were started with us wait to be told, also that there is nothing to do; those we would start need not be.
     if work.batches or (how not in (distributed.ALONE, distributed.DEVICE_MAP) and "WORLD_SIZE" in os.environ):
         _run(asker, store, work, how)
 
 
-def follow(asker: Asker, store: StoredAnswers) -> None:
-    """Answer this process's share of the first process's plan."""
-    _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, together=True))
+def answer_share(asker: Asker, store: StoredAnswers) -> None:
+    """Compute this process's share of the batches that the first process has planned."""
+    _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, share_with_processes=True))
 
 
-def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
+def _run(asker: Asker, store: StoredAnswers, work: Work, strategy: str) -> None:
     import lightning
 
     settings = asker.stage.settings
@@ -72,7 +72,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
     with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
         warnings.filterwarnings("ignore", module="lightning")
         trainer = asker.trainer or lightning.Trainer(
-            **distributed.trainer_arguments(settings, how),
+            **distributed.trainer_arguments(settings, strategy),
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -80,9 +80,9 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
             use_distributed_sampler=False,
         )
         # Not kept where processes take part: they end with the predictions, and another round needs a new group.
-        asker.trainer = trainer if how == distributed.ALONE else None
+        asker.trainer = trainer if strategy == distributed.ALONE else None
         try:
-            trainer.predict(_answering()(asker, store, work, how, advance), return_predictions=False)
+            trainer.predict(_answering()(asker, store, work, strategy, advance), return_predictions=False)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
@@ -100,7 +100,7 @@ def _answering() -> Any:
 
         def __iter__(self) -> Iterator[list[tuple[Batch, Encoded]]]:
             # One batch ahead: its images take memory, and more would only wait.
-            return ahead(self.loader, self.batches, self.workers, depth=1)
+            return map_ahead(self.loader, self.batches, self.workers, depth=1)
 
     class Answering(lightning.LightningModule):  # type: ignore[misc]
         def __init__(self, asker: Asker, store: StoredAnswers, work: Work, how: str, advance: Any) -> None:
@@ -116,10 +116,10 @@ def _answering() -> Any:
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
             if spread and self.mine:
-                network = distributed.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
+                network = distributed.load_spread(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
                 self.placed = [network]  # in a list, which hides it from Lightning
             elif self.mine:
-                self.network = module_of(self.asker)
+                self.network = load_module(self.asker)
             pinned = self.trainer.strategy.root_device.type == "cuda"
             self.loader = Loader(self.asker, self.store, self.work, pinned, skip=not (spread or self.work.again))
 
@@ -175,9 +175,9 @@ def _answering() -> Any:
             if self.writes:
                 rows: dict[bytes, tuple[str, Part]] = {}  # answers that are the same have the same inside
                 for place, request, answer in zip(batch.places, requests, answers, strict=True):
-                    own = made_keys(self.asker, request, place, answer)
+                    own = computed_keys(self.asker, request, place, answer)
                     for part in batch.parts:
-                        rows.setdefault(own[part], (part, as_kept(part, answer[part])))
+                        rows.setdefault(own[part], (part, round_part(part, answer[part])))
                 self.store.put(list(rows), [part for part, _ in rows.values()], [value for _, value in rows.values()])
                 if text := (answers[-1].get(ANSWER) or Part()).text:
                     status.tell_answer(requests[-1].question, text)
@@ -190,7 +190,7 @@ def _answering() -> Any:
 
 
 class Loader:
-    """Preparation of batches on threads."""
+    """Encodes batches for the model, on threads ahead of it."""
 
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
         """Prepare batches for an asker.
@@ -205,11 +205,11 @@ class Loader:
     def __call__(self, batch: Batch) -> list[tuple[Batch, Encoded]]:
         pieces = batch.cut(self.work.limit(batch))
         if self.skip and len(pieces) > 1:
-            pieces = [piece for piece in pieces if not stored(self.asker, piece, self.store).all()]
+            pieces = [piece for piece in pieces if not stored_parts(self.asker, piece, self.store).all()]
         return [(piece, self.encoded(piece)) for piece in pieces]
 
     def encoded(self, batch: Batch) -> Encoded:
-        batch_requests = requests(self.asker, self.store, batch.places, batch.parts)
+        batch_requests = make_requests(self.asker, self.store, batch.places, batch.parts)
         encoded: Encoded = replace(self.asker.model.encode(batch_requests), requests=tuple(batch_requests))
         if not self.pinned:
             return encoded

@@ -16,7 +16,7 @@ from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError
 from qualm.runners.inference.check_cases import Case
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.model import HfVlm
-from qualm.runners.inference.hf.plain import followed, start_token
+from qualm.runners.inference.hf.plain import append_tokens, start_token
 from qualm.runners.inference.hf.self_check import TOLERANCE
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ DRAWS = 2
 
 @dataclass(frozen=True)
 class CheckResult:
+    """Result of one check of `qualm doctor model`: verdict, finding, expectation, advice."""
+
     check: str
     verdict: Verdict
     found: str
@@ -52,7 +54,7 @@ Check = Callable[["ModelUnderTest"], CheckResult]
 
 @dataclass
 class ModelUnderTest:
-    """A loaded model and the questions for its examination."""
+    """A loaded model under examination, with the questions that it is asked."""
 
     model: HfVlm
     cases: Sequence[Case]
@@ -75,7 +77,7 @@ class ModelUnderTest:
         prompt = self.model.render(self._talk(case, case.choices if options else ()))
         return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
 
-    def talks(self) -> list[list[dict[str, Any]]]:
+    def conversations(self) -> list[list[dict[str, Any]]]:
         return [self._talk(case, ()) for case in self.cases]
 
     @staticmethod
@@ -91,7 +93,7 @@ class ModelUnderTest:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """Ask for parts of the answers to all cases, in one batch, given the greedy and sampled answers."""
+        """Return these parts of the answers to all cases, given the baseline's answers."""
         from dataclasses import replace
 
         drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]
@@ -100,27 +102,29 @@ class ModelUnderTest:
 
     @cached_property
     def baseline(self) -> list[dict[str, Part]]:
-        """Return greedy and sampled answers to all cases, from one batch."""
+        """Return the greedy and sampled answers to all cases, computed in one batch."""
         return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
 
 
-def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> CheckResult:
-    """Return the result for the largest difference between two computations."""
+def judge_difference(
+    check: str, largest_difference: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats"
+) -> CheckResult:
+    """Return ok, warn or fail for the largest difference between two computations."""
     ok, bad = limits
-    right = worst <= ok
-    verdict: Verdict = "ok" if right else "warn" if worst <= bad else "fail"
+    right = largest_difference <= ok
+    verdict: Verdict = "ok" if right else "warn" if largest_difference <= bad else "fail"
     return CheckResult(
         check,
         verdict,
-        f"{what}: {worst:.2g} {unit}".rstrip() + " at most",
+        f"{what}: {largest_difference:.2g} {unit}".rstrip() + " at most",
         f"{ok:g} {unit}".rstrip(),
         "" if right else advice,
-        {"worst": worst},
+        {"worst": largest_difference},
     )
 
 
-def attempt(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
-    """Return the result of a check, also if it raises."""
+def run_check(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
+    """Run a check and return its result; an exception becomes a result too."""
     try:
         return check(tested)
     except ModelError as error:
@@ -130,20 +134,20 @@ def attempt(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
 
 
 def unexpected_error(name: str, error: Exception) -> CheckResult:
-    """Return the result for an unexpected exception, and log the traceback."""
+    """Log an unexpected exception's traceback and return it as a check's result."""
     versions = f"transformers {installed_version('transformers')}, torch {installed_version('torch')}"
     advice = f"this says nothing about the model; please report it ({log_error(error, f'doctor-{name}', project_root())})"
     return CheckResult(name, "error", f"failed inside Qualm with {versions}: {summarize_error(error)}", advice=advice)
 
 
 class Plain:
-    """Plain forward passes of a module, as its authors show them."""
+    """Plain forward passes of a model, without cache, as reference for checks."""
 
     def __init__(self, model: HfVlm) -> None:
         self.model = model
 
     def inputs(self, prompts: Sequence[str], images: Sequence[PIL.Image.Image] | None) -> dict[str, Any]:
-        """Return the processor's tensors of prompts, on the module's device and dtype."""
+        """Return prompts as the processor's tensors, on the module's device and dtype."""
         import torch
 
         begins = self.model.tokenizer.bos_token
@@ -168,17 +172,17 @@ class Plain:
             return module(**inputs, **{"use_cache": False, **more})
 
     def logits(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int] = ()) -> torch.Tensor:
-        """Return logits (1 + tokens, vocabulary) that predict the tokens and one more."""
+        """Return logits (1 + tokens, vocabulary) before each of these tokens and after the last."""
         import torch
 
         inputs = self.inputs([prompt], None if image is None else [image])
         if self.model.module.config.is_encoder_decoder:
             decoded = torch.tensor([[start_token(self.model.module), *tokens]], device=self.model.module.device)
             return to_double(self.forward({**inputs, "decoder_input_ids": decoded}).logits[0])
-        return to_double(self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :])
+        return to_double(self.forward(append_tokens(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :])
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return log-probabilities of given tokens, and entropies of their distributions."""
+        """Return the log-probability of each given token, and the entropy before it in nats."""
         import torch
 
         logprobs = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)

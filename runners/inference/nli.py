@@ -24,7 +24,7 @@ FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 
 
 
 class CachedNli:
-    """An NLI engine behind two rules and a cache."""
+    """An NLI model or encoder whose logits are cached; equal and empty texts need no model."""
 
     def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
         self.engine, self.settings, self.counters = engine, context.settings, context.counters
@@ -32,7 +32,7 @@ class CachedNli:
         self._cache = Inferences(cache, engine.identity, engine.classes)
 
     def logits(self, pairs: Sequence[Pair]) -> Floats:
-        """Return (n, classes) logits of the pairs, in order, entailment first; of an encoder (n, 1) cosines.
+        """Return logits (n, classes) of the pairs, entailment first; of an encoder cosines (n, 1).
 
         Raises:
             NliError: the engine failed; the inferences so far are stored.
@@ -82,25 +82,25 @@ class CachedNli:
 
 
 def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> CachedNli:
-    """Return the NLI model of a `Chosen` parameter, with its cache; raise NliError on failure."""
+    """Create the NLI model or encoder that a `Chosen` parameter names, with its cache."""
     return CachedNli(load_chosen("nli", chosen)(context), context, cache)
 
 
 def probabilities(logits: Floats) -> Floats:
-    """Compute the softmax over the last axis."""
+    """Return the softmax of logits over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     shares: Floats = powers / powers.sum(axis=-1, keepdims=True)
     return shares
 
 
 def pair_key(premise: str, hypothesis: str) -> bytes:
-    """Return 128 bits of the SHA-256 over both texts with their lengths."""
+    """Return the cache key of a (premise, hypothesis) pair, 16 bytes of a SHA-256."""
     first, second = premise.encode("utf-8", "surrogatepass"), hypothesis.encode("utf-8", "surrogatepass")
     return hashlib.sha256(b"%d %d " % (len(first), len(second)) + first + second).digest()[:16]
 
 
 def _rule_logits(premise: str, hypothesis: str) -> Logits | None:
-    """Return the logits of equal or empty texts; None for a pair that needs the model."""
+    """Return the logits of a pair of equal or empty texts; None if the model must decide."""
     if premise.strip() == hypothesis.strip():
         return FOLLOWS
     return None if premise.strip() and hypothesis.strip() else CONTRADICTS

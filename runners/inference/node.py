@@ -29,7 +29,7 @@ KEPT = 7 * 86_400
 
 
 class Node:
-    """One worker process, for one stage."""
+    """Ray actor that computes batches of one stage on a worker of the cluster."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         """`files`: path from the root -> SHA-256 of every file of the stage."""
@@ -43,13 +43,13 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Return the contents that this machine lacks; mark the others as used."""
+        """Return the SHA-256 of the files that this machine lacks; mark the others as used."""
         lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
         self._tidy()
         return sorted(lacking)
 
     def _tidy(self) -> None:
-        """Remove stages' folders that were unused for long, and files that no stage uses."""
+        """Remove trees and files that no stage has used for a week."""
         now = time.time()
         for tree in (self.home / "trees").glob("*"):
             if now - _last_change(tree) > KEPT:
@@ -61,7 +61,7 @@ class Node:
                     file.unlink()
 
     def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
-        """Fetch contents, each in pieces, from Ray's object store."""
+        """Store missing files, which come in pieces from Ray's object store."""
         import ray
 
         for digest, references in pieces.items():
@@ -102,7 +102,7 @@ class Node:
         return self.home / "objects" / digest[:2] / digest[2:]
 
     def _tree(self) -> Path:
-        """Return the folder of exactly these files."""
+        """Return the folder with exactly this stage's files; create it by hard links if missing."""
         listed = "\n".join(f"{digest} {path}" for path, digest in sorted(self.files.items()))
         tree = self.home / "trees" / hashlib.sha256(listed.encode()).hexdigest()
         if _touch(tree):

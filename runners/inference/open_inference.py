@@ -11,7 +11,7 @@ from qualm.registry.plugins.internals import given_by
 from qualm.registry.plugins.registry import get, gives, load
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import DatasetFolder, Variant, read_variants
-from qualm.runners.data.splits import rule
+from qualm.runners.data.splits import split_rule
 from qualm.runners.runtime.stage import Stage, StageError
 
 OPENER = f"{__name__}:open_inference"
@@ -20,7 +20,7 @@ OPENER = f"{__name__}:open_inference"
 
 @dataclass(frozen=True)
 class InferenceJob:
-    """Model, datasets, variants and columns of an inference stage."""
+    """Model, datasets, variants and needed columns of an inference stage."""
 
     model: Any
     """See `qualm.runners.contracts.models`."""
@@ -33,7 +33,7 @@ class InferenceJob:
 
 
 def open_inference(stage: Stage) -> InferenceJob:
-    """Return the model without its weights, and the datasets under their variants.
+    """Create the model, without weights, datasets and variants of an inference stage.
 
     Raises:
         StageError: the model does not give what is needed, or a dataset cannot be read.
@@ -48,7 +48,7 @@ def open_inference(stage: Stage) -> InferenceJob:
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs; "
             "`leave_out:` what reads it"
         )
-    datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
+    datasets = [DatasetFolder(name, Path(folder), split_rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
     if "option_logits" not in given and not stage.params.get(IN_WORDS):
         _refuse_multiple_choice(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
@@ -58,7 +58,7 @@ def open_inference(stage: Stage) -> InferenceJob:
 
 
 def _refuse_multiple_choice(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
-    """Refuse multiple-choice questions, which are scored by their options' logits."""
+    """Raise StageError if a dataset has multiple-choice questions."""
     for dataset in datasets:
         chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
         if chosen is not None:

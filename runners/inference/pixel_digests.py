@@ -28,8 +28,8 @@ MANY_FILES, MANY_ENTRIES = 8, 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Model input of one sample under one variant."""
+class InputDigest:
+    """Digest and size of a sample's images under one variant, and its question if perturbed."""
 
     pixels: str
     """See `qualm.runners.data.answers.pixels_digest`."""
@@ -40,40 +40,40 @@ class Sight:
 
 
 class PixelDigestCache:
-    """Cached model inputs of one dataset."""
+    """Cache of the image digests of one dataset's samples under its variants."""
 
     def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
         self._segments = Segments(ROOT / hashlib.sha256(str(dataset).encode()).hexdigest()[:16], SCHEMA)
         self._codes = [_code(variant, seed) for variant in variants]
-        self._stored: dict[bytes, Sight] = {}
-        self._new: dict[bytes, Sight] = {}
+        self._stored: dict[bytes, InputDigest] = {}
+        self._new: dict[bytes, InputDigest] = {}
         self._used: set[bytes] = set()
         self._names = self._segments.names()
         for name in self._names:
             table = self._segments.read(name)
             for row in table.to_pylist() if table is not None else ():
-                self._stored[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
+                self._stored[row["key"]] = InputDigest(row["pixels"], (row["width"], row["height"]), row["question"])
 
     def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
-        """Return the key of a sample under a variant; None if it cannot be cached."""
+        """Return the cache key of a sample under a variant; None if it cannot be cached."""
         if (behind := self._codes[variant]) is None:
             return None
         code, random, reads = behind
         return hashlib.sha256(code + encoded + json.dumps([sample_id if random else None, question if reads else None]).encode()).digest()
 
-    def get(self, key: bytes | None) -> Sight | None:
+    def get(self, key: bytes | None) -> InputDigest | None:
         sight = self._stored.get(key) if key is not None else None
         if sight is not None and key is not None:
             self._used.add(key)
         return sight
 
-    def add(self, key: bytes | None, sight: Sight) -> None:
+    def add(self, key: bytes | None, sight: InputDigest) -> None:
         if key is not None:
             self._stored[key] = self._new[key] = sight
             self._used.add(key)
 
     def save(self) -> None:
-        """Write the new entries; merge the files if there are many."""
+        """Write the new entries to a file; merge the files if there are many."""
         if not self._new:
             return
         # Each run adds a file; where there are many, reading them would cost more than writing one.
@@ -86,19 +86,19 @@ class PixelDigestCache:
             # After the new file is written. Others that have listed the old ones lose entries, never correctness.
             (self._segments.folder / name).unlink(missing_ok=True)
 
-    def _write(self, entries: dict[bytes, Sight]) -> None:
+    def _write(self, entries: dict[bytes, InputDigest]) -> None:
         rows = [{"key": k, "pixels": s.pixels, "width": s.size[0], "height": s.size[1], "question": s.question} for k, s in entries.items()]
         self._segments.write(pa.Table.from_pylist(rows, schema=SCHEMA))
 
 
 @cache
 def _code_digest(module: str, *kinds: str) -> str:
-    """Digest a module's code and the versions of its imports, once per process."""
+    """Return the digest of a module's code and of the versions that it imports, as JSON."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of a variant's code, whether it depends on the sample, on the question).
+    """Return (digest of a variant's code, reads the sample's id, reads the question), or None.
 
     None for a perturbation without code.
     """

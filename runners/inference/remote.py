@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
 from qualm.runners.data.answers import Store, undefine_invalid
-from qualm.runners.inference.keys import made_keys
+from qualm.runners.inference.keys import computed_keys
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
@@ -34,7 +34,7 @@ MAX_LINES = 10
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Have a server answer all missing parts, and store them; see `Asking`.
+    """Send requests for all missing parts to a server, and store the replies.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored.
@@ -59,7 +59,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
 
 
 class Asking:
-    """Missing parts and their storage. `work` may run on many threads, all else on one."""
+    """Requests for the missing parts of some tasks, and storage of the replies."""
 
     def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
         """Begin; `proven` means that this model has answered before, as stored answers show too."""
@@ -90,7 +90,7 @@ class Asking:
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
     def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
-        """Store replies; rejected ones only at the end."""
+        """Store (task number, reply) pairs; rejected ones wait until `finish`."""
         for number, outcome in outcomes:
             self._values[number][outcome.part] = outcome.value
             self.missing[number].remove(outcome.part)
@@ -98,7 +98,7 @@ class Asking:
         self._log.take(outcomes)
 
     def all_rejected(self) -> str:
-        """Say that nothing was ever answered; empty where something was."""
+        """Return a message if the server has rejected every request so far, else ""."""
         return self._log.all_rejected()
 
     def no_logprobs(self) -> str:
@@ -106,18 +106,18 @@ class Asking:
         return self._log.no_logprobs()
 
     def finish(self) -> None:
-        """Store the rejected parts too, once all others are answered."""
+        """Store the rejected parts as undefined, after all others are answered."""
         self._keep(self._log.rejected)  # not before: what one run refuses because it is set up wrongly, the next must ask again
 
     def write(self, **facts: Any) -> None:
-        """Update the counters, and append to the record of this stage's runs."""
+        """Update the stage's counters, and append a line about the server to its record."""
         self._log.write(**facts)
 
     def _keep(self, outcomes: list[tuple[int, PartReply]]) -> None:
         if outcomes:
             keys = [
                 # A signal's key holds the answer it is about, which came with the same task: hence `_values` of all its parts so far.
-                made_keys(self.asker, self._requests[number], self.tasks[number].cell.place, self._values[number])[t.part]
+                computed_keys(self.asker, self._requests[number], self.tasks[number].cell.place, self._values[number])[t.part]
                 for number, t in outcomes
             ]
             with self._lock:
@@ -128,7 +128,7 @@ class Asking:
 
 
 class _Log:
-    """Undefined parts with their reasons, and the server's description of itself."""
+    """Undefined parts with their reasons, and what the server says about itself."""
 
     def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
         self.asker, self.tasks, self.proven = asker, tasks, proven
@@ -181,7 +181,7 @@ class _Log:
     def write(self, **more: Any) -> None:
         model, stage = self.asker.model, self.asker.stage
         stage.count(**Counter({k: n for k, n in (model.counters + model.client.counters).items() if n}))
-        path = record(stage)
+        path = server_record(stage)
         facts: dict[str, Any] = {
             "model": model.client.model,
             "base_url": model.client.base_url,
@@ -196,6 +196,6 @@ class _Log:
             print(f"{stage.key}: and {len(self._undefined) - MAX_LINES} more undefined; all are in {path}", file=sys.stderr, flush=True)
 
 
-def record(stage: Stage) -> Path:
-    """Return the local file with a line per run about the server; it is never an input."""
+def server_record(stage: Stage) -> Path:
+    """Return the path of a stage's local file with a line per run about the server."""
     return LOCAL / "runs" / stage.spec / f"{stage.name}.served.jsonl"

@@ -34,12 +34,12 @@ from qualm.runners.contracts.models import (
 from qualm.runners.contracts.parts import internal_parts
 from qualm.runners.data.answers import base_key, decoding_bytes, part_key, pixels_digest
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput
-from qualm.runners.data.splits import rule
-from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
+from qualm.runners.data.splits import split_rule
+from qualm.runners.inference.pixel_digests import InputDigest, PixelDigestCache
 from qualm.runners.prompts.few_shot import choose_examples, split_hint
 from qualm.runners.prompts.question import Prompt
 from qualm.runners.prompts.templates import PromptError, check_fit
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
 
@@ -52,7 +52,7 @@ _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One sample under one variant, with the base of its keys."""
+    """One sample of a dataset under one variant, with the digest that its keys begin with."""
 
     dataset: int
     row: int
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class SampleVariant:
-    """A place with what planning and tables need."""
+    """One sample under one variant, with what batches and tables need to know about it."""
 
     place: Place
     options: int
@@ -77,7 +77,7 @@ class SampleVariant:
 
 
 class _Start:
-    """Input of a sample's variants, whose image files are digested at most once."""
+    """Image files and question of one sample; the files are digested at most once."""
 
     def __init__(self, item: VariantInput) -> None:
         self.item = item
@@ -98,10 +98,10 @@ class _Start:
 
 
 class _Decoded:
-    """Decoded images by the bytes of their files, with a cache shared by all variants."""
+    """Cache of decoded images by the bytes of their files, shared by all variants."""
 
-    def __init__(self, most: int = 64 << 20) -> None:
-        self._most, self._size, self._lock = most, 0, threading.Lock()
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self._most, self._size, self._lock = max_bytes, 0, threading.Lock()
         self._images: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
     def images(self, item: VariantInput) -> tuple[Image, ...]:
@@ -122,7 +122,7 @@ class _Decoded:
 
 
 class Asker:
-    """Source of keys and requests for samples, the same every time."""
+    """Makes a stage's requests for all samples and variants, and the keys of their answers."""
 
     def __init__(
         self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
@@ -150,11 +150,11 @@ class Asker:
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
     def answers_are_json(self, dataset: int) -> bool:
-        """Return whether replies about a dataset are JSON objects, whose `answer` is the answer."""
+        """Return whether a dataset's answers are JSON objects with a field `answer`."""
         return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return all sample variants in table order, and the faults of samples without any."""
+        """Return all sample variants in table order, and a message per sample that has none."""
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
             try:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
@@ -167,7 +167,7 @@ class Asker:
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
             # In the order of the rows however many threads examine, since tables, plans and repeats depend on it.
-            for examined in ahead(self._examine, rows, settings.workers):
+            for examined in map_ahead(self._examine, rows, settings.workers):
                 advance()
                 if isinstance(examined, BrokenSampleError):
                     print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
@@ -180,25 +180,25 @@ class Asker:
         return cells, broken
 
     def name(self, place: Place) -> str:
-        """Return the sample's id."""
+        """Return the id of a place's sample."""
         return str(self.datasets[place.dataset].samples[place.row]["sample_id"])
 
     def parts(self, options: int) -> tuple[str, ...]:
-        """Return the wanted parts for a question with this number of options."""
+        """Return the names of the wanted parts of an answer; `options` is the number of options."""
         if options:
             return (ANSWER if self.stage.params.get(IN_WORDS) else OPTIONS, *self._of_prompt)
         signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)), *self._internals)
 
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
-        """Return the key of one part; for a signal, about the answer `subject`."""
+        """Return the store's key of one part; `subject` is the digest of what a signal is about."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         # Only what is drawn depends on the seed: another seed keeps greedy answers and most signals.
         return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0, subject)
 
     def _decoding_of(self, part: str, options: int) -> bytes:
-        how, versions = self.decoding, self.engine.behind(part)
+        how, versions = self.decoding, self.engine.changed_versions(part)
         if inside := internal_of(part):  # all that it depends on beside its prompt is the answer's own tokens, whichever draw they are of
             whose = {"of": self.model.thinking.of} if getattr(self.model, "thinks", False) else {}
             return decoding_bytes(inside[0].signal, {"method": "read", **whose}, versions)
@@ -218,7 +218,7 @@ class Asker:
         drawn: Mapping[int, str] | None = None,
         drawn_parts: Mapping[int, Part] | None = None,
     ) -> Request:
-        """Make the request for some parts of an answer, and check that its key is unchanged.
+        """Return the request for some parts of an answer, after checking its key.
 
         Args:
             place: of the sample and variant.
@@ -233,7 +233,7 @@ class Asker:
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:
             item = variant.item(dataset, place.row)
-            applied = item and variant.shown(self.stage.seed, item, self._decoded.images(item))
+            applied = item and variant.perturb(self.stage.seed, item, self._decoded.images(item))
         except BrokenSampleError as error:
             raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
@@ -270,7 +270,7 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield the variants of a sample, and names of counters to raise."""
+        """Yield a sample's variants as SampleVariant, and names of counters to raise as text."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -312,8 +312,8 @@ class Asker:
             elif input_digest == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
-        """Return digest and size of a variant's images, if any, and its question; None if it does not apply."""
+    def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[InputDigest | None, str] | None:
+        """Return (image digest or None, question) of a variant; None if it does not apply."""
         variant, item = self.variants[index], start.item
         # Without an image there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
@@ -321,21 +321,23 @@ class Asker:
         if sight is not None and (variant.modality != "text" or variant.function is None):
             return sight, item.question if sight.question is None else sight.question
         if sight is not None:
-            applied = variant.shown(self.stage.seed, item, ())
+            applied = variant.perturb(self.stage.seed, item, ())
             return None if applied is None else (sight, applied[1])
-        applied = variant.shown(self.stage.seed, item, self._decoded.images(item))
+        applied = variant.perturb(self.stage.seed, item, self._decoded.images(item))
         if applied is None:
             return None
         pictures, question = applied
         if pictures:
             crossed = variant.modality == "cross" and variant.folders is None
             area = sum(picture.width * picture.height for picture in pictures)
-            sight = Sight(pixels_digest(pictures), pictures[0].size if len(pictures) == 1 else (area, 1), question if crossed else None)
+            sight = InputDigest(
+                pixels_digest(pictures), pictures[0].size if len(pictures) == 1 else (area, 1), question if crossed else None
+            )
             digests.add(key, sight)
         return sight, question
 
     def _asked(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
-        """Return a sample's prompt with its hint, and its question, from which a hint that the template places is taken out."""
+        """Return a sample's prompt settings with its hint, and its question without the hint."""
         prompt, dataset = self._prompts[number], self.datasets[number]
         if "{hint}" not in prompt.template:
             return prompt, question
@@ -375,12 +377,12 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
-    """Return the prompt of a stage for one of its datasets."""
+    """Return the prompt settings of a stage for one dataset, with few-shot examples."""
     given = stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {}))
     how, prompt = given.get("examples"), Prompt.read(given)
     if not how:
         return prompt
-    whole, of = DatasetFolder(dataset.name, dataset.folder), rule(stage.params, dataset.name)
+    whole, of = DatasetFolder(dataset.name, dataset.folder), split_rule(stage.params, dataset.name)
     asked = replace(of, subset=None).is_asked(dataset.name, whole.table).to_pylist()
     try:
         return replace(prompt, examples=choose_examples(how, prompt, whole, asked, stage.seed))

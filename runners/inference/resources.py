@@ -16,23 +16,23 @@ ASKING = 0.1
 """CPU share of a worker that waits for a server."""
 
 
-def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
-    """Return the Ray resources of one worker; `remote`: its model is behind a server."""
+def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
+    """Return resource -> amount that one Ray worker of a stage takes."""
     size = 0
     with suppress(OSError, ValueError):
         size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
-    return share(stage.settings.device, remote, size, total)
+    return resources_for(stage.settings.device, remote, size, total)
 
 
-def share(device: str, remote: bool, size: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return the Ray resources for the setting `device` and a worker's bytes (0 if unknown)."""
+def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[str, float]) -> dict[str, float]:
+    """Return resource -> amount for a device setting; `worker_bytes` is 0 if unknown."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
         return {"CPU": 1.0, "GPU": 1.0}
-    return {"CPU": 1.0, **({"memory": float(size)} if size else {})}
+    return {"CPU": 1.0, **({"memory": float(worker_bytes)} if worker_bytes else {})}
 
 
-def room(needs: Mapping[str, float], total: Mapping[str, float]) -> int:
-    """Return how many workers fit into a cluster."""
+def count_workers(needs: Mapping[str, float], total: Mapping[str, float]) -> int:
+    """Return how many workers with these needs fit into a cluster."""
     return min(int(total.get(name, 0) // n) for name, n in needs.items())

@@ -30,7 +30,7 @@ SLOWER = 1.5
 
 
 def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
-    """Have a server answer all that is missing by its batch API, and store it.
+    """Have a server answer all missing parts by its batch API, and store the replies.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored, open batches stay with the server.
@@ -69,7 +69,7 @@ def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 
 
 class _Rounds:
-    """State over all rounds."""
+    """Rounds of asking and waiting until no part is missing."""
 
     def __init__(self, asking: Asking, exchange: BatchExchange) -> None:
         self.asking, self.exchange = asking, exchange
@@ -77,7 +77,7 @@ class _Rounds:
         """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Store all replies, send what is missing; return whether anything is awaited."""
+        """Store the replies that are there and send a batch; return whether parts are missing."""
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers
@@ -115,7 +115,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return all replies to a task, which are stored in one step."""
+        """Return all replies to one task, which are stored in one step."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):
@@ -126,7 +126,7 @@ class _Rounds:
 
 
 def warn_of_open_batches(store: str, stage: str) -> None:
-    """Warn of open batches that a run without batch API does not wait for."""
+    """Print a warning about open batches that this run does not wait for."""
     waiting = Waiting(folder_of(store, stage))
     if not (waiting.folder / JOURNAL).exists() or not waiting.open():
         return

@@ -21,15 +21,15 @@ from qualm.runners.data.answers import LostError, Store
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.data.maintenance import tidy
 from qualm.runners.inference import batch_plan, driver
-from qualm.runners.inference.batch_size import sizes
-from qualm.runners.inference.keys import CHUNK_CELLS, origins, stored_keys
-from qualm.runners.inference.local import answer_all, follow
+from qualm.runners.inference.batch_size import choose_batch_sizes
+from qualm.runners.inference.keys import CHUNK_CELLS, answer_origins, stored_keys
+from qualm.runners.inference.local import answer_all, answer_share
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.rounds import ask_in_batches, warn_of_open_batches
 from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.prompts.labelled import read_json_answer
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, write_answers
 
@@ -50,14 +50,14 @@ _READERS: dict[str, tuple[list[str], Callable[..., Any]]] = {
 _LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the dataset, such as `sample_id not in ('ID', 'ID')`"
 
 
-def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
-    """Make the GENERATIONS of one dataset from the store; LostError if an answer is gone.
+def generations_table(asker: Asker, dataset_index: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
+    """Return the GENERATIONS of one dataset from the store; LostError if an answer is gone.
 
     Args:
         cells: of the dataset, in the order of the rows.
     """
     mine = [cells[at : at + CHUNK_CELLS] for at in range(0, len(cells), CHUNK_CELLS)]
-    return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])
+    return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, dataset_index, some, store) for some in mine)])
 
 
 def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
@@ -90,7 +90,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
     thoughts = read_thoughts(stored, sources, total, asker.model)
     for name in COLUMNS:
         wanted_column = name == "text" or name in asker.needs
-        columns[name] = thoughts.read(name, _column(name, filled[name] if wanted_column else [], total, stored))
+        columns[name] = thoughts.select_tokens(name, _column(name, filled[name] if wanted_column else [], total, stored))
     columns |= thoughts.columns()
     if asker.answers_are_json(number):
         columns |= _json_answers(asker, columns)
@@ -100,7 +100,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """Return the column of texts with the `answer` of each JSON reply, and the reasons why others have none."""
+    """Return the columns `text`, with `answer` of each JSON reply, and `no_answer`."""
     replies, reasons = columns["text"].to_pylist(), columns["no_answer"].to_pylist()
     answers = [None if reply is None else read_json_answer(reply) for reply in replies]
     unread = [reply is not None and answer is None for reply, answer in zip(replies, answers, strict=True)]
@@ -110,7 +110,7 @@ def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa
 
 
 def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:
-    """Make one column from the parts that fill it; null elsewhere."""
+    """Return one column of GENERATIONS from (row, index of the part) pairs; null elsewhere."""
     kind = GENERATIONS.field(name).type
     if not filled:
         return pa.nulls(total, kind)
@@ -140,11 +140,11 @@ def answer_tables(
     needs: frozenset[str],
     stage: Stage,
     label: str = "",
-    together: bool = False,
-    also: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
+    share_with_processes: bool = False,
+    write_more: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
     opener: str = "",
 ) -> list[pa.Table]:
-    """Answer all samples and return the GENERATIONS of each dataset.
+    """Have a model answer all samples; return the table GENERATIONS of each dataset.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` or `Remote`.
@@ -152,55 +152,59 @@ def answer_tables(
         needs: columns, and `draws`.
         stage: provides decoding parameters, seed, settings and counters.
         label: the model's name in the spec, for `qualm cache du`.
-        together: share the work with the stage's other processes, as the settings say; all but the first get no tables.
-        also: called with the stored answers by the same process, to make other outputs.
+        share_with_processes: share the work with the stage's other processes, as the settings say; all but the first get no tables.
+        write_more: called with the stored answers by the same process, to make other outputs.
         opener: `MODULE:FUNCTION` by which workers of a cluster open the same; without it all is answered here.
 
     Raises:
         StageError: samples that cannot be asked; all others are answered and kept.
     """
-    asker = Asker(model, engine(module), datasets, variants, needs, stage)
+    asker = Asker(model, find_engine(module), datasets, variants, needs, stage)
     store = open_store(asker, {"label": label, "plugin": module})
     # One process surveys and plans; were each to do so, they might see different states of the store.
-    if together and not is_first():
+    if share_with_processes and not is_first():
         if not isinstance(model, Remote):
-            follow(asker, store)
+            answer_share(asker, store)
         return []
     cells, broken = asker.survey()
     lookup = batch_plan.look_up(asker, cells, store)
     _count(stage, lookup)
     try:
-        _answer(asker, store, cells, lookup, together, opener)
+        _answer(asker, store, cells, lookup, share_with_processes, opener)
     except BaseException:
-        if together:
+        if share_with_processes:
             store.refresh()
-            write_answers(stage, origins(asker, cells, store))  # for `qualm plan`
+            write_answers(stage, answer_origins(asker, cells, store))  # for `qualm plan`
         raise
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         lines = "; ".join(broken[:10]) + more
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: {lines}. {_LEAVE_OUT}")
-    if together:
+    if share_with_processes:
         _wait_for_others(asker, lookup, store)
     store.refresh()
-    if not together and (left := batch_plan.look_up(asker, cells, store)).missing:  # signals about an answer that somebody else wrote first
-        _answer(asker, store, cells, left, together)
+    if (
+        not share_with_processes and (left := batch_plan.look_up(asker, cells, store)).missing
+    ):  # signals about an answer that somebody else wrote first
+        _answer(asker, store, cells, left, share_with_processes)
     try:
-        tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
-        if also is not None:
-            also(asker, cells, store)
+        tables = [
+            generations_table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))
+        ]
+        if write_more is not None:
+            write_more(asker, cells, store)
     except LostError as error:
         raise StageError(f"{error}; run it again, and they are computed again") from error
-    if together:
-        stage.facts[ANSWERS] = origins(asker, cells, store)
+    if share_with_processes:
+        stage.facts[ANSWERS] = answer_origins(asker, cells, store)
     # Only now: until the tables stand, a kill must find the plan again.
-    batch_plan.forget(stage)
+    batch_plan.remove_plan(stage)
     tidy(store.folder)
     return tables
 
 
 def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
-    """Open the store of an asker's model."""
+    """Open the answer store for an asker's model, engine and libraries."""
     settings, own = asker.stage.settings, asker.engine
     return Store(
         Path(settings.store),
@@ -210,16 +214,16 @@ def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
         asker.stage.key,
         settings.workers,
         own.libraries,
-        own.behind(),
+        own.changed_versions(),
         settings.libraries,
     )
 
 
 def _answer(
-    asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool, opener: str = ""
+    asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, share_with_processes: bool, opener: str = ""
 ) -> None:
-    """Answer and store all that is missing."""
-    elsewhere = bool(opener and lookup.missing) and driver.goes_elsewhere(asker.stage.settings, asker.model)
+    """Compute all missing answers, here, on a server or on a cluster, and store them."""
+    elsewhere = bool(opener and lookup.missing) and driver.runs_on_cluster(asker.stage.settings, asker.model)
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
         if asker.model.client.server.batch:
             ask_in_batches(asker, store, lookup.missing)
@@ -227,21 +231,23 @@ def _answer(
         if lookup.missing:
             warn_of_open_batches(asker.stage.settings.store, asker.stage.key)
         if elsewhere:
-            driver.Answering(asker, store, driver.shards_of(asker, lookup.missing), opener).run()
+            driver.Answering(asker, store, driver.server_shards(asker, lookup.missing), opener).run()
         else:
             ask_all(asker, store, lookup.missing)
         return
     work = batch_plan.Work(())
     if lookup.missing:
-        work = batch_plan.PlanFile(asker, cells).remaining_work(asker, lookup.missing, store, sizes(asker, store, together))
+        work = batch_plan.PlanFile(asker, cells).remaining_work(
+            asker, lookup.missing, store, choose_batch_sizes(asker, store, share_with_processes)
+        )
     if elsewhere:
         driver.Answering(asker, store, work.batches, opener).run()
     else:
-        answer_all(asker, store, work, together)
+        answer_all(asker, store, work, share_with_processes)
 
 
 def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
-    """Count computed and stored parts by kind: answers, draws, signals."""
+    """Count computed and stored parts by kind (answers, draws, signals) in the stage's record."""
     computed: dict[str, int] = {}
     for task in lookup.missing:
         for part in task.parts:
@@ -262,7 +268,7 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 
 
 def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
-    """Wait until the answers of other processes are visible in the shared folder."""
+    """Wait until the answers of other processes are visible; StageError after 90 seconds."""
     needed = [(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
     while not store.has(keys := stored_keys(asker, store, needed)).all():

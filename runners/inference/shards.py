@@ -15,16 +15,16 @@ from qualm.runners.contracts.models import Remote
 from qualm.runners.data.answers import Store
 from qualm.runners.inference.batch_plan import AnswerTask, Batch, Work
 from qualm.runners.inference.local import answer_all
-from qualm.runners.inference.remote import ask_all, record
+from qualm.runners.inference.remote import ask_all, server_record
 from qualm.runners.inference.requests import Asker, SampleVariant
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import stage_of
+from qualm.runners.runtime.stage import make_stage
 
 
 @dataclass(frozen=True)
 class ShardAnswers:
-    """Answers of one shard."""
+    """Answers to one batch, as store segments, with counters."""
 
     segments: list[bytes]
     """See `qualm.runners.data.segments`."""
@@ -34,7 +34,7 @@ class ShardAnswers:
 
 
 class Shards:
-    """A stage, opened on a worker."""
+    """A stage that was opened on a cluster worker, to answer its batches (shards)."""
 
     def __init__(self, opener: str, key: str, raw: Mapping[str, Any], settings: Settings) -> None:
         """Open a stage.
@@ -42,19 +42,24 @@ class Shards:
         Args:
             opener: `MODULE:FUNCTION` that opens the model and datasets of a stage.
         """
-        self.stage = stage_of(key, raw, settings)
+        self.stage = make_stage(key, raw, settings)
         module, _, name = opener.partition(":")
         question = getattr(importlib.import_module(module), name)(self.stage)
-        self.asker = Asker(question.model, engine(question.module), question.datasets, question.variants, question.needs, self.stage)
+        self.asker = Asker(question.model, find_engine(question.module), question.datasets, question.variants, question.needs, self.stage)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the identity of the answers, which must equal the driver's."""
+        """Return digests and versions that shape answers; they must equal the driver's."""
         own = self.asker.engine
-        return {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
+        return {
+            "model": self.asker.model.digest,
+            "engine": own.identity,
+            "versions": own.changed_versions(),
+            "libraries": dict(own.libraries),
+        }
 
     def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
-        """Answer a batch.
+        """Compute the answers of one batch in a temporary store, and return them.
 
         Args:
             known: stored answers at the same places, as rows of the store.
@@ -64,7 +69,7 @@ class Shards:
             own = self.asker.engine
             self.stage.settings = replace(self.stage.settings, store=folder)
             store = Store(
-                Path(folder), self.asker.model.digest, own.identity, libraries=own.libraries, versions=own.behind(), durable=False
+                Path(folder), self.asker.model.digest, own.identity, libraries=own.libraries, versions=own.changed_versions(), durable=False
             )
             if known is not None:
                 store.add(known)
@@ -75,7 +80,7 @@ class Shards:
                 answer_all(self.asker, store, Work([batch]))
             # Without what the driver sent along: it has that already.
             new = [path.read_bytes() for path in _segments(store) if path not in before]
-        return ShardAnswers(new, dict(self.stage.counters), _read_and_remove(record(self.stage)))
+        return ShardAnswers(new, dict(self.stage.counters), _read_and_remove(server_record(self.stage)))
 
 
 def _segments(store: Store) -> Sequence[Path]:
@@ -83,7 +88,7 @@ def _segments(store: Store) -> Sequence[Path]:
 
 
 def _read_and_remove(path: Path) -> bytes:
-    """Read and remove a file; b"" if there is none."""
+    """Return a file's content and remove it; b"" if there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

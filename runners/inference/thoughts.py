@@ -28,7 +28,7 @@ PER_TOKEN = frozenset(
 
 @dataclass
 class Thoughts:
-    """Thinking in the rows of a table; empty for models that do not think."""
+    """Where thinking ends, and how, in the answers of a table's rows."""
 
     total: int
     thought: dict[int, int] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class Thoughts:
     texts: dict[int, str] = field(default_factory=dict)
     of: str = TOKEN_CHOICES[0]
 
-    def read(self, name: str, column: pa.Array) -> pa.Array:
-        """Select the tokens of a column that signals are about; null for a row without an answer."""
+    def select_tokens(self, name: str, column: pa.Array) -> pa.Array:
+        """Keep the tokens that estimators read (answer, thinking or both) in a per-token column."""
         if name not in PER_TOKEN or not self.outcome:
             return column
         return pa.array([self._part(row, values) for row, values in enumerate(column.to_pylist())], column.type)
@@ -52,7 +52,7 @@ class Thoughts:
         return None if self.outcome[row] in REASONS else values[self.thought[row] :]
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the additional columns of models that think."""
+        """Return the columns `thinking`, `no_answer` and `finish` of GENERATIONS."""
         endings = [self.outcome.get(row, ANSWERED) for row in range(self.total)]
         columns = {
             "thinking": [self.texts.get(row) for row in range(self.total)],
@@ -62,12 +62,12 @@ class Thoughts:
         return {name: pa.array(values, pa.string()) for name, values in columns.items()}
 
     def counts(self) -> Counter[str]:
-        """Count the answers and draws that did not end by themselves with an answer, by how."""
+        """Return counts of answers that did not end by themselves with an answer, by outcome."""
         return Counter(COUNTED[how] for how in self.outcome.values() if how in COUNTED)
 
 
 def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
-    """Read the thinking of stored parts.
+    """Find the thinking in stored answers, for the rows of a table.
 
     Args:
         stored: parts, with the columns of `qualm.runners.data.answers.VALUES`.
@@ -91,7 +91,7 @@ def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], tot
 
 
 def _state(part: Mapping[str, Any], is_choice: bool, budget: int) -> tuple[int, int] | None:
-    """Return a stored part's thinking tokens and outcome; None without a trace of thinking."""
+    """Return a stored part's (number of thinking tokens, outcome); None if it does not think."""
     tokens = part["tokens"] or []
     if not is_choice:
         return None if part["numbers"] is None else (int(part["numbers"][0]), int(part["numbers"][1]))

@@ -27,7 +27,7 @@ JOURNAL = "journal.jsonl"
 
 @dataclass
 class Sent:
-    """A batch and its progress."""
+    """A batch of requests that was written or sent, and its progress."""
 
     name: str
     since: float
@@ -46,7 +46,7 @@ class Sent:
 
 
 class Draft:
-    """A file of requests that is being written."""
+    """Request file of the next batch, still being written."""
 
     def __init__(self, folder: Path, room: float) -> None:
         create_folder(folder)
@@ -76,13 +76,13 @@ class Draft:
         return key in self._keys
 
     def finished(self) -> tuple[Path, list[str], float]:
-        """Return the file, its keys, and the greatest cost in dollars."""
+        """Close the file; return its path, its requests' keys, and its greatest cost in dollars."""
         self._file.close()
         return self._path, list(self._keys), self._most
 
 
 class Waiting:
-    """Batches of one stage, for one thread at a time."""
+    """Batches of one stage on disk, with requests, progress and replies; not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,7 +117,7 @@ class Waiting:
         self._journal.close()
 
     def reply(self, key: str) -> Outcome | None:
-        """Return the newest reply to a request, or None."""
+        """Return the newest reply to the request of this key; None without one."""
         if key not in self._places:
             return None
         path, at, length = self._places[key]
@@ -126,15 +126,15 @@ class Waiting:
             return parse_outcome(file.read(length))
 
     def awaits(self, key: str) -> bool:
-        """Return whether a request is in an open batch."""
+        """Return whether the request of this key is in an open batch."""
         return key in self._flying
 
     def open_batches(self) -> list[Sent]:
-        """Return the batches that have not ended."""
+        """Return the batches whose replies have not all come yet."""
         return [batch for batch in self.batches.values() if not batch.status]
 
     def write(self, lines: Path, keys: list[str], most: float) -> Sent:
-        """Record a new batch, move its file of requests here, and return the batch."""
+        """Record a new batch of the requests in the file `lines`, and return it."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
         # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
@@ -156,7 +156,7 @@ class Waiting:
         self.requests(batch).unlink(missing_ok=True)
 
     def take_replies(self, batch: Sent, files: Iterable[bytes]) -> None:
-        """Store the server's replies to this batch's requests."""
+        """Store those replies in the server's files that belong to this batch."""
         own = set(batch.keys)
         # Replies and errors come in files of their own, and not every server ends the last line.
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
@@ -176,7 +176,7 @@ class Waiting:
         self.fresh |= self._index(batch)
 
     def drop(self, batch: Sent) -> None:
-        """Forget a batch that the server never made."""
+        """Forget a batch that was never created at the server."""
         self._tell(batch.name, gone=True)
         for key in batch.keys:
             self._flying.pop(key, None)
@@ -221,5 +221,5 @@ class Waiting:
 
 
 def folder_of(store: str, stage: str) -> Path:
-    """Return the folder of a stage's batches, beside the store, so that machines share both."""
+    """Return the folder of a stage's batches, beside the answer store."""
     return Path(store).parent / FOLDER / stage

@@ -50,7 +50,7 @@ _LABEL_IN_PROMPT = re.compile(r"^\W*([A-Za-z][\w-]*(?: [\w-]+){0,3})\**:", re.MU
 
 
 def strip_fence(text: str) -> str:
-    """Strip the code fence around a text."""
+    """Return a text without the code fence around it; only stripped if it has none."""
     fence = _FENCE.match(text.strip())
     return (fence[2] if fence and fence[1] not in fence[2] else text).strip()
 
@@ -61,7 +61,7 @@ def content_lines(text: str) -> list[str]:
 
 
 def find_labels(prompt: str) -> frozenset[str]:
-    r"""Return the labels before colons in a prompt's lines, which replies may repeat.
+    r"""Return the labels before colons in a prompt, in lower case, which replies may repeat.
 
     >>> sorted(find_labels("Question: how many?\nRewritten: how much?"))
     ['question', 'rewritten']
@@ -70,7 +70,7 @@ def find_labels(prompt: str) -> frozenset[str]:
 
 
 def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
-    """Strip labels, quotes and emphasis around a text.
+    """Return a text without the labels, quotes and emphasis around it.
 
     Args:
         labels: the prompt's labels, in addition to usual ones.
@@ -89,7 +89,7 @@ def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
 
 
 def strip_remarks(text: str) -> str:
-    """Strip a remark, sign or offer after the question on its line.
+    """Return a line without what follows its question: a remark, sign or offer.
 
     >>> strip_remarks("Is it nice? (The dog is not there.)"), strip_remarks("Is it nice? Would you like another one?")
     ('Is it nice?', 'Is it nice?')
@@ -105,12 +105,12 @@ def strip_remarks(text: str) -> str:
 
 
 def is_offer(line: str) -> bool:
-    """Return whether a line addresses the user: `Would you like another?`, `Note: is this right?`."""
+    """Return whether a line is an offer or note to the user: `Would you like another?`."""
     return bool(_OFFER.match(line) or _NOTE.match(line))
 
 
 def is_doubtful(text: str, labels: Collection[str] = ()) -> bool:
-    """Return whether a stripped text seems to be two texts, or begins with an unclosed quote."""
+    """Return whether a stripped text looks like two texts, or begins with an unclosed quote."""
     opening, closing = text[:1], _PAIRS.get(text[:1], "")
     half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else not set(closing) & set(text[1:]))
     return (bool(opening) and half) or _inner_label_pattern(frozenset(labels)).search(text) is not None
@@ -150,7 +150,7 @@ def _inner_label_pattern(labels: frozenset[str]) -> re.Pattern[str]:
 
 
 def _label_regex(labels: frozenset[str]) -> str:
-    """Return a regular expression for labels: the prompt's, usual ones, and openers such as `Sure! Here is the new question 1`."""
+    """Return a regular expression for labels: the given ones, usual ones, and chat openers."""
     own = [re.escape(label).replace(r"\ ", r"\s+") for label in sorted(labels, key=len, reverse=True)]
     usual = rf"{_OPENER}(?:(?:the|my|your|an?)\s+)?{_TERM}(?:\s+{_TERM}){{0,3}}(?:\s*\d\b|\s*\([^)]*\))?(?:\s+is)?"
     return f"(?:{'|'.join([*own, usual, _ELSEWHERE, r'(?:q|a)[ ]?[0-9]?'])})"

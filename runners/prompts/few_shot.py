@@ -17,7 +17,7 @@ COLUMNS = ["sample_id", "image_id", "question", "references", "choices", "answer
 
 
 class ExampleSource(Protocol):
-    """Dataset that few-shot examples are taken from: its name, table of samples, and image files of a row."""
+    """Dataset from which few-shot examples are taken: its name, samples and image files."""
 
     name: str
     table: Any
@@ -26,28 +26,28 @@ class ExampleSource(Protocol):
 
 
 def choose_examples(
-    how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, asked: Sequence[bool], seed: int
+    settings: Mapping[str, Any], prompt: Prompt, dataset: ExampleSource, is_answered: Sequence[bool], seed: int
 ) -> tuple[FewShotExample, ...]:
-    """Return the examples of a prompt for one dataset.
+    """Return a prompt's few-shot examples for one dataset, written or drawn by seed.
 
     Args:
-        how: `written` examples, or `split`, `shots` and perhaps `seed`.
+        settings: `written` examples, or `split`, `shots` and perhaps `seed`.
         prompt: the prompt without examples, whose format their answers have.
-        folder: the whole dataset.
-        asked: of each row, whether models answer it.
+        dataset: the whole dataset.
+        is_answered: of each row, whether models answer it.
         seed: for a draw without one of its own.
 
     Raises:
         PromptError: an example is a sample that models answer, the split has too few, or an image cannot be read.
     """
-    rows = folder.table.select(COLUMNS).to_pylist()
-    if "written" in how:
-        return tuple(_written(example, folder, rows, asked) for example in how["written"])
-    return _drawn(how, prompt, folder, rows, asked, seed)
+    rows = dataset.table.select(COLUMNS).to_pylist()
+    if "written" in settings:
+        return tuple(_written(example, dataset, rows, is_answered) for example in settings["written"])
+    return _drawn(settings, prompt, dataset, rows, is_answered, seed)
 
 
 def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
-    r"""Return the hint and the question of a text that may begin with the hint, perhaps perturbed.
+    r"""Split a text into (hint, question); the text may begin with the hint, perhaps perturbed.
 
     >>> split_hint("Look letf.\nWhat is it?", "Look left.\nWhat is it?", "Look left.")
     ('Look letf.', 'What is it?')
@@ -60,7 +60,7 @@ def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
 
 
 def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: str) -> str:
-    """Return the last turn of the user, without images.
+    """Return the text of the user's turn in which a sample's question is asked.
 
     Args:
         params: keys of the prompt, as a stage has them.
@@ -73,9 +73,11 @@ def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: st
     return prompt.text(question, sample["choices"] or (), hint)
 
 
-def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> FewShotExample:
+def _written(
+    entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Mapping[str, Any]], is_answered: Sequence[bool]
+) -> FewShotExample:
     data = tuple(Path(image).read_bytes() for image in entry.get("images", ()))
-    for number, (row, is_asked) in enumerate(zip(rows, asked, strict=True)):
+    for number, (row, is_asked) in enumerate(zip(rows, is_answered, strict=True)):
         if is_asked and row["question"].strip() == entry["question"].strip() and folder.files(number) == data:
             raise PromptError(
                 f"dataset {folder.name}: prompt: examples: {entry['question']!r} is sample '{row['sample_id']}', which models answer; "
@@ -86,30 +88,35 @@ def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Map
 
 
 def _drawn(
-    how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool], seed: int
+    settings: Mapping[str, Any],
+    prompt: Prompt,
+    folder: ExampleSource,
+    rows: Sequence[Mapping[str, Any]],
+    is_answered: Sequence[bool],
+    seed: int,
 ) -> tuple[FewShotExample, ...]:
-    where, split = f"dataset {folder.name}: prompt: examples", how["split"]
+    where, split = f"dataset {folder.name}: prompt: examples", settings["split"]
     free = sorted(
-        {row["split"] or "" for row in rows} - {row["split"] or "" for row, is_asked in zip(rows, asked, strict=True) if is_asked}
+        {row["split"] or "" for row in rows} - {row["split"] or "" for row, is_asked in zip(rows, is_answered, strict=True) if is_asked}
     )
     if split not in free:
         there = ", ".join(map(repr, free)) or "none"
         is_known = any(row["split"] == split for row in rows)
         why = "is answered, and examples are never taken from scored samples" if is_known else "is no split of it"
         raise PromptError(f"{where}: split: '{split}' {why}; splits that are not answered: {there}")
-    taken = {key for row, is_asked in zip(rows, asked, strict=True) if is_asked for key in _keys(row)}
+    taken = {key for row, is_asked in zip(rows, is_answered, strict=True) if is_asked for key in _keys(row)}
     usable = [
         (number, answer)
         for number, row in enumerate(rows)
         if row["split"] == split and taken.isdisjoint(_keys(row)) and (answer := _answer(row, prompt, where)) is not None
     ]
-    shots = how["shots"]
+    shots = settings["shots"]
     if shots > len(usable):
         raise PromptError(
             f"{where}: shots: expected at most {len(usable)}, the samples of split '{split}' with a reference answer and without the group "
             f"or image of an answered sample, got {shots}"
         )
-    start = how.get("seed", seed)
+    start = settings.get("seed", seed)
     order = sorted(usable, key=lambda one: hashlib.sha256(f"{start}\n{rows[one[0]]['sample_id']}".encode()).digest())
     return tuple(_example(folder, rows[number], number, answer, "{hint}" in prompt.template) for number, answer in order[:shots])
 

@@ -60,12 +60,12 @@ _NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("te
 
 
 class UnreadableReplyError(ValueError):
-    """A reply without the parts; the message is one of the reasons above."""
+    """A reply lacks or repeats parts; the message is one of the reasons above."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """Names of the requested parts."""
+    """Names of the labelled parts that a reply must have, and patterns that find them."""
 
     names: Mapping[str, Sequence[str]]
     """Label -> its names in replies, in lower case, words separated by one space."""
@@ -78,7 +78,7 @@ class Form:
 
     @cached_property
     def line(self) -> re.Pattern[str]:
-        """Return a pattern of a line that begins with a name, followed by a separator and text."""
+        """Return a pattern of a line that begins with a part's name, then a separator and text."""
         tag = r"(?:\s*[(\[](?P<tag>[^()\[\]:：]{1,40})[)\]](?=[*_\s]*(?:[:：|]|[-–—=→]+>?\s|\Z)))?"
         ends = r"(?P<by>\.?[:：∶|]+|[-–—=→]+>?(?=\s)|—|[.)\]>](?=\s)|(?<=\t)|(?<=\*\*)(?=\s)|(?<=__)(?=\s)|\Z)"
         before = r"(?:\(?(?:[a-h]|[ivx]{1,4})[.)]\s+)?[^\w*]*?(?P<opened>[*_]*)[^\w*]*"
@@ -87,13 +87,13 @@ class Form:
 
     @cached_property
     def within(self) -> re.Pattern[str]:
-        """Return a pattern of the place in a line before another part."""
+        """Return a pattern of the gap in a line before another part's name."""
         between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]{1,4}>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
         return re.compile(rf"(?:{between})(?=[*_\"“(]*(?:{self._either})[*_\"”]*[)\]]?\s*[:：]|[*_]*(?:[QA]\d)\)\s)", re.IGNORECASE)
 
     @cached_property
     def tagged(self) -> re.Pattern[str]:
-        """Return a pattern of a name in brackets after other words: `Unanswerable (Q1): Is it?`."""
+        """Return a pattern of a part's name in brackets: `Unanswerable (Q1): Is it?`."""
         return re.compile(rf"\A(\W*)[A-Za-z][A-Za-z -]{{0,30}}\s[(\[]({self._either})[)\]](?=[*_]*\s*[:：])", re.IGNORECASE)
 
     @cached_property
@@ -103,11 +103,11 @@ class Form:
 
     @cached_property
     def element(self) -> re.Pattern[str]:
-        """Return a pattern of `<name>text</name>`."""
+        """Return a pattern of an XML element named like a part: `<name>text</name>`."""
         return re.compile(rf"<\s*(?P<name>{self._either})(?:\s+\w+=[^<>]*)?>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
 
     def numbered(self, row: str) -> bool:
-        """Return whether a line begins with the full name of a part."""
+        """Return whether a line begins with a part's full name (`question 1`), not only its kind."""
         match = self.line.match(row)
         return match is not None and " ".join(_words(match["name"])) in self.label_of
 
@@ -118,7 +118,7 @@ class Form:
 
 
 def read_labelled(text: str, form: Form) -> dict[str, str]:
-    r"""Parse a reply's parts by label, each a verbatim line.
+    r"""Parse a reply into label -> text; each text is one verbatim line.
 
     >>> read_labelled("Sure!\n- **Color:** red\n- Size: big\n\nAnything else?", Form({"C": ["color"], "S": ["size"]}))
     {'C': 'red', 'S': 'big'}
@@ -146,7 +146,7 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
 
 
 def read_json_answer(text: str) -> str | None:
-    r"""Return the value of `answer` of the first JSON object in a reply that has one; None without.
+    r"""Return `answer` of the first JSON object that has it, as text; None without one.
 
     >>> read_json_answer('```json\n{"reason": "It is round.", "answer": 3}\n```')
     '3'
@@ -157,7 +157,7 @@ def read_json_answer(text: str) -> str | None:
 
 
 def expand_tables(rows: Sequence[str], form: Form) -> list[str]:
-    """Replace tables with named heads by a line `head: cell` per cell.
+    """Replace tables whose heads are part names by a line `head: cell` per cell.
 
     A cell `answerable` or `unanswerable` applies to its row.
 
@@ -247,7 +247,7 @@ def _read_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
 
 
 def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
-    """Return the label of the part that a line begins; None if it begins none."""
+    """Return the label of the part that begins on a matched line; None if none does."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
@@ -264,7 +264,7 @@ def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], side: 
 
 
 def _part_kind(match: re.Match[str], form: Form) -> str | None:
-    """Return the kind of part that a line names without saying which; None if it names none."""
+    """Return the kind of part that a matched line names without a number; None if none."""
     return next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
 
 
@@ -292,7 +292,7 @@ def _is_complete(parts: Sequence[tuple[str, str]], form: Form) -> bool:
 
 
 def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
-    """Return the text of each part, None if one is missing; raise UnreadableReplyError for a repeated one."""
+    """Return label -> text of all parts; None if one is missing; raise if one is repeated."""
     values: dict[str, str] = {}
     twice = False
     for label, text in parts:
@@ -308,7 +308,7 @@ def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, st
 
 
 def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
-    """Yield every outermost JSON object or list in a text.
+    """Yield every outermost object or list in a text, parsed as JSON or a Python literal.
 
     Args:
         pairs: converts (key, value) pairs to an object; a ValueError skips it.
@@ -332,7 +332,7 @@ def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = 
 
 
 def _parse_literal(text: str) -> Any:
-    """Parse a text up to its last bracket as a Python dictionary or list; None if it is neither."""
+    """Parse a text up to its last bracket as a Python dict or list; None if it is neither."""
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if end > MAX_LITERAL or "'" not in text[:end]:
         return None
@@ -351,7 +351,7 @@ def _has_duplicate_keys(node: ast.Dict) -> bool:
 
 
 def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
-    """Yield the parts in JSON: their names are keys, or the last keys together; list places count as keys."""
+    """Yield (label, text) of the parts in a JSON value; names are keys or nested keys joined."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, Mapping):
@@ -384,12 +384,12 @@ def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[
 
 
 def _answerability(value: Mapping[str, Any]) -> str:
-    """Return `answerable` or `unanswerable` if a key of the object says so, otherwise ""."""
+    """Return `answerable` or `unanswerable` as an object's items say, else ""."""
     return next(filter(None, (_answerability_of(str(key), label) for key, label in value.items())), "")
 
 
 def _answerability_of(key: str, value: Any) -> str:
-    """Return the answerability that one key and its value state, such as `type: unanswerable` or `answerable: no`.
+    """Return `answerable` or `unanswerable` as one key and value say, else "".
 
     >>> _answerability_of("type", "Unanswerable"), _answerability_of("Answerable?", "No"), _answerability_of("question", "Yes")
     ('unanswerable', 'unanswerable', '')

@@ -38,7 +38,7 @@ _ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
 
 
 def strip_thoughts(text: str) -> str:
-    """Strip a reasoning model's thinking, also if the prompt opened it.
+    """Return a reply without thinking and its tags, also where the prompt opened them.
 
     >>> strip_thoughts("<think>Red?</think>Blue"), strip_thoughts("Red?</think>Blue")
     ('Blue', 'Blue')
@@ -71,7 +71,7 @@ def clean_reply(text: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    """Unquote a reply that is a JSON string, or has escaped JSON quotes."""
+    """Return the text of a reply that is a JSON string; unescape JSON quotes in others."""
     inner = text.strip()
     if len(inner) > 1 and inner[0] == inner[-1] == '"':
         try:

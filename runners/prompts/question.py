@@ -50,7 +50,7 @@ class FewShotExample:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Text around a question: template, system message, answer format, examples."""
+    """Prompt settings: template, system message, answer format, few-shot examples."""
 
     template: str = TEMPLATE
     system: str = ""
@@ -66,7 +66,7 @@ class Prompt:
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Prompt:
-        """Return the prompt of a stage's parameters, without its few-shot examples."""
+        """Create the prompt settings from a stage's parameters, without few-shot examples."""
         return cls(**{key: value for key, value in params.items() if key != "examples"})
 
     @property
@@ -75,7 +75,7 @@ class Prompt:
         return tuple(image for example in self.examples for image in example.images)
 
     def text(self, question: str, choices: Sequence[str] = (), hint: str | None = None) -> str:
-        """Return the user's turn, without images.
+        """Return the text of the user's turn: the template with question, options and hint.
 
         A line of the template is left out if it has only placeholders that are empty, such as `{options}` of an open question.
 
@@ -105,29 +105,29 @@ class Prompt:
             return SHORT
         return INSTRUCTION if has_options and self.answer_format != "free" else ""
 
-    def messages(self, question: str, choices: Sequence[str] = (), image: int = True) -> list[Turn]:
-        """Return the conversation for a processor's chat template, with `add_generation_prompt=True`.
+    def messages(self, question: str, choices: Sequence[str] = (), n_images: int = True) -> list[Turn]:
+        """Return the conversation (system, examples, question) for a processor's chat template.
 
         Args:
             question: of several images with a mark for each where it stands, or none (`qualm.registry.formats.picture_lists`).
             choices: options of a multiple-choice question.
-            image: number of images, those of the examples included; 0 shows none at all.
+            n_images: number of images, those of the examples included; 0 shows none at all.
         """
-        own = self.own_images(int(image))
+        own = self.own_images(int(n_images))
         # The marks of images are looked for in the question alone: the template, options and hint may contain the same word.
         if not has_marks(question, own):
-            return self._conversation([""] * own, self.text(question, choices), int(image))
+            return self._conversation([""] * own, self.text(question, choices), int(n_images))
         before, after = self.text(_BETWEEN, choices).split(_BETWEEN)
         *first, last = split_at_images(question, own)
-        return self._conversation([before + first[0], *first[1:]], last + after, int(image))
+        return self._conversation([before + first[0], *first[1:]], last + after, int(n_images))
 
-    def ask_text(self, text: str, image: int = True) -> list[Turn]:
-        """Return the conversation with another last turn, whose images stand at their marks in its text, or before it."""
-        *before, last = split_at_images(text, self.own_images(int(image)))
-        return self._conversation(before, last, int(image))
+    def ask_text(self, text: str, n_images: int = True) -> list[Turn]:
+        """Return the conversation with `text` as last turn; images at its marks, else before it."""
+        *before, last = split_at_images(text, self.own_images(int(n_images)))
+        return self._conversation(before, last, int(n_images))
 
     def reply(self, answer: str, choices: Sequence[str] = ()) -> str:
-        """Return an answer as the answer format wants it: the option of a letter in words, or a JSON object.
+        """Return an answer in the answer format: a letter's option in words, or a JSON object.
 
         Raises:
             ValueError: the JSON schema requires more than an answer.
@@ -140,25 +140,25 @@ class Prompt:
             raise ValueError("samples have an answer alone, and the JSON schema requires more")
         return json.dumps({"answer": answer}, ensure_ascii=False)
 
-    def own_images(self, image: int) -> int:
-        """Return how many of so many images belong to the question that is asked."""
-        return image - len(self.example_images) if image else 0
+    def own_images(self, n_images: int) -> int:
+        """Return how many of `n_images` images belong to the question, not to the examples."""
+        return n_images - len(self.example_images) if n_images else 0
 
-    def verification(self, question: str, answer: str, image: int = True) -> list[Turn]:
-        """Return the conversation that asks whether an answer is right."""
-        return self._after(question, answer, VERIFY, image)
+    def verification(self, question: str, answer: str, n_images: int = True) -> list[Turn]:
+        """Return the conversation that asks the model whether its answer is right."""
+        return self._after(question, answer, VERIFY, n_images)
 
-    def verbalisation(self, question: str, answer: str, image: int = True) -> list[Turn]:
-        """Return the conversation that asks for the confidence of an answer."""
-        return self._after(question, answer, CONFIDENCE, image)
+    def verbalisation(self, question: str, answer: str, n_images: int = True) -> list[Turn]:
+        """Return the conversation that asks the model for its confidence in an answer."""
+        return self._after(question, answer, CONFIDENCE, n_images)
 
-    def _after(self, question: str, answer: str, follow_up: str, image: int) -> list[Turn]:
-        return [*self.messages(question, image=image), _reply(answer), _turn([], follow_up)]
+    def _after(self, question: str, answer: str, follow_up: str, n_images: int) -> list[Turn]:
+        return [*self.messages(question, n_images=n_images), _reply(answer), _turn([], follow_up)]
 
-    def _conversation(self, before: Sequence[str], text: str, image: int) -> list[Turn]:
+    def _conversation(self, before: Sequence[str], text: str, n_images: int) -> list[Turn]:
         turns: list[Turn] = [{"role": "system", "content": [{"type": "text", "text": self.system}]}] if self.system else []
         for example in self.examples:
-            shown = [""] * (len(example.images) if image else 0)
+            shown = [""] * (len(example.images) if n_images else 0)
             turns += [_turn(shown, self.text(example.question, example.choices, example.hint)), _reply(example.answer)]
         return [*turns, _turn(before, text)]
 
@@ -176,7 +176,7 @@ def _reply(answer: str) -> Turn:
 
 
 def _turn(before: Sequence[str], text: str) -> Turn:
-    """Return the user's turn: texts with an image after each, and the last text."""
+    """Return a user's turn: each text of `before` with an image after it, then `text`."""
     content: list[dict[str, object]] = []
     for part in before:
         if part:
@@ -200,7 +200,9 @@ DEFAULT = Prompt()
 
 
 def render_target(target: float | None) -> str:
-    """Return the sentence that states a confidence target and its points; empty without one. Kalai et al., 2025.
+    """Return the sentence that states a confidence target and its points; "" without one.
+
+    Kalai et al., 2025.
 
     >>> print(render_target(0.75))
     Answer only if you are > 75% confident, since mistakes are penalized 3 points, while correct answers receive 1 point, and an answer of \
@@ -236,15 +238,20 @@ verification = DEFAULT.verification
 verbalisation = DEFAULT.verbalisation
 
 
-def p_true(question: str, answer: str) -> str:
-    """Return the prompt of P(True): is the possible answer (A) True or (B) False (Kadavath et al., 2022)."""
+def p_true_prompt(question: str, answer: str) -> str:
+    """Return the text that asks if a possible answer is (A) True or (B) False.
+
+    Kadavath et al., 2022.
+    """
     return f"Question: {question}\n{_true_or_false(answer)}"
 
 
-def p_true_sampling(question: str, answer: str, drawn: Sequence[str]) -> str:
-    """Return the P(True) prompt that lists the sampled answers first, one per line (Kadavath et al., 2022).
+def p_true_sampling_prompt(question: str, answer: str, sampled_answers: Sequence[str]) -> str:
+    """Return the P(True) prompt that first lists the sampled answers, one per line.
 
-    >>> print(p_true_sampling("What color is it?", "red", ["red", "dark red", "blue"]))
+    Kadavath et al., 2022.
+
+    >>> print(p_true_sampling_prompt("What color is it?", "red", ["red", "dark red", "blue"]))
     Question: What color is it?
     Here are some things that may be the answer:
     red
@@ -256,7 +263,7 @@ def p_true_sampling(question: str, answer: str, drawn: Sequence[str]) -> str:
     (B) False
     The possible answer is:
     """
-    lines = [" ".join(text.split()) for text in drawn]
+    lines = [" ".join(text.split()) for text in sampled_answers]
     return "\n".join([f"Question: {question}", "Here are some things that may be the answer:", *lines, _true_or_false(answer)])
 
 

@@ -22,21 +22,21 @@ class PromptError(Exception):
     """A prompt file is missing or lacks a placeholder; the message says which and what to do."""
 
 
-def read_prompt(name: str, own_path: str | None = None) -> str:
-    """Read a prompt without comments: of specs/prompts/, or of the user's path.
+def read_prompt(name: str, user_path: str | None = None) -> str:
+    """Return the text of specs/prompts/NAME.md or of the user's file, without comments.
 
     Raises:
         PromptError: there is no such file.
     """
-    path = Path(own_path) if own_path else ROOT / PROMPTS / f"{name}.md"
+    path = Path(user_path) if user_path else ROOT / PROMPTS / f"{name}.md"
     try:
         return _COMMENT.sub("", textfiles.read_text(path, 1 << 20)).strip()
     except textfiles.TextFileError as error:
         raise PromptError(f"{path}: expected a prompt as a text file: {error}") from error
 
 
-def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
-    """Fill in every placeholder (`{caption}`) of a prompt; `where` names it in errors.
+def fill_placeholders(prompt: str, values: Mapping[str, str], where: str) -> str:
+    """Replace every placeholder (`{caption}`) by its value; `where` names the file in errors.
 
     Raises:
         PromptError: a placeholder without a value, or a value without a placeholder.
@@ -50,7 +50,7 @@ def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
 
 
 def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
-    """Replace the text under some `## ` headings of a prompt; missing sections are put first."""
+    """Replace the text under `## ` headings, by title; missing sections are put first."""
     for title, body in sections.items():
         headings = list(_HEADING.finditer(prompt))
         place = next((i for i, m in enumerate(headings) if m[1].casefold() == title.casefold()), None)
@@ -63,7 +63,7 @@ def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
 
 
 class Questions(Protocol):
-    """The samples of a dataset."""
+    """Samples and hints of a dataset, as `find_misfit` reads them."""
 
     @property
     def samples(self) -> Sequence[Mapping[str, Any]]: ...
@@ -72,21 +72,21 @@ class Questions(Protocol):
     def hints(self) -> Sequence[str]: ...
 
 
-def check_fit(prompt: Prompt, dataset: str, questions: Questions, in_words: bool) -> None:
-    """Check that a prompt fits the questions of a dataset.
+def check_fit(prompt: Prompt, dataset: str, questions: Questions, judges_words: bool) -> None:
+    """Raise PromptError if a prompt does not fit a dataset's questions.
 
     Raises:
-        PromptError: it does not; see `misfit`.
+        PromptError: it does not; see `find_misfit`.
     """
-    if why := misfit(prompt, questions, in_words):
+    if why := find_misfit(prompt, questions, judges_words):
         raise PromptError(f"dataset {dataset}: prompt: {why}")
 
 
-def misfit(prompt: Prompt, questions: Questions, in_words: bool) -> str:
-    """Return why a prompt does not fit a dataset's questions; empty if it fits.
+def find_misfit(prompt: Prompt, questions: Questions, judges_words: bool) -> str:
+    """Return why a prompt does not fit a dataset's questions; "" if it fits.
 
     Args:
-        in_words: a judge reads answers in words to questions with options.
+        judges_words: a judge reads answers in words to questions with options.
     """
     names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in questions.samples]
     way = "set another `prompt:` for this dataset"
@@ -104,7 +104,7 @@ def misfit(prompt: Prompt, questions: Questions, in_words: bool) -> str:
         return "expected {instruction} in the template, which states the `confidence_target`"
     if prompt.confidence_target is not None and any(choices) and prompt.answer_format not in ("free", "short", "json"):
         return '`confidence_target` needs answers in words, as a letter cannot say "I don\'t know"; add `answer_format: free`'
-    if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
+    if any(choices) and prompt.answer_format in ("free", "short", "json") and not judges_words:
         return (
             f"`answer_format: {prompt.answer_format}` answers questions with options in words, which a judge reads: "
             "add `judges: [option_match]`, or `answer_format: letter`"

@@ -57,11 +57,13 @@ SETTINGS = ("tags", "budget", "of", "switch", "effort")
 
 
 class ThinkingError(ValueError):
-    """Invalid `thinking` of a spec; the message says what was expected, what came and what to do."""
+    """A spec's `thinking` is invalid; the message says what was expected and what came."""
 
 
 @dataclass(frozen=True)
 class Thinking:
+    """How a model thinks before it answers: tags, budget, switch, tokens that estimators read."""
+
     on: bool = True
     tags: tuple[str, str] | None = None
     """Opening and closing tag; None = those of published models."""
@@ -76,7 +78,7 @@ class Thinking:
 
     @property
     def shapes(self) -> dict[str, Any]:
-        """Return the settings that change answers, for keys; estimators' tokens are chosen afterwards."""
+        """Return the settings that change answers, for keys of stored answers; `of` does not."""
         return {
             "on": self.on,
             "tags": self.tags,
@@ -88,7 +90,7 @@ class Thinking:
 
 
 def parse_thinking(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
-    """Parse `thinking`: a boolean, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
+    """Parse a spec's `thinking:`, a boolean or a mapping of SETTINGS; None for None.
 
     >>> parse_thinking({"budget": 64, "of": "both"})
     Thinking(on=True, tags=None, budget=64, of='both', switch='', effort='')
@@ -116,7 +118,7 @@ def parse_thinking(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
 
 
 def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
-    """Return the maximum tokens of thinking in addition to an answer's.
+    """Return the maximum tokens of thinking, beyond those of the answer; 0 without thinking.
 
     >>> thinking_budget(None), thinking_budget(False), thinking_budget(True), thinking_budget({"budget": 7})
     (0, 0, 1024, 7)
@@ -126,7 +128,7 @@ def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
 
 
 def detect_thinking(template: str) -> Thinking | None:
-    """Detect switch and tags of thinking in a chat template; None without either."""
+    """Return the switch and tags of thinking in a chat template; None if it has neither."""
     from jinja2 import Environment, TemplateError, meta
 
     try:
@@ -139,7 +141,7 @@ def detect_thinking(template: str) -> Thinking | None:
 
 
 def complete_thinking(thinking: Thinking, template: str) -> Thinking:
-    """Complete a spec's `thinking` by the model's chat template.
+    """Return a spec's `thinking` with missing tags and switch taken from the chat template.
 
     Raises:
         ThinkingError: no tags are known, the template lacks the switch, or `effort` is set, which is for servers.
@@ -161,12 +163,12 @@ def complete_thinking(thinking: Thinking, template: str) -> Thinking:
 
 
 def ends_in_thinking(text: str, tags: tuple[str, str]) -> bool:
-    """Return whether a prompt ends with the opening tag of thinking."""
+    """Return whether a prompt ends with the opening tag, so that the model begins by thinking."""
     return text.rstrip().endswith(tags[0].rstrip())
 
 
 def close_thinking(prompt: str, thinking: Thinking) -> str:
-    """Close or skip the thinking in a prompt, so that the answer follows at once."""
+    """Return a prompt with its thinking closed or skipped, so that the answer follows at once."""
     assert thinking.tags is not None
     if ends_in_thinking(prompt, thinking.tags):
         return f"{prompt.rstrip()}\n\n{thinking.tags[1]}\n\n"
@@ -174,7 +176,7 @@ def close_thinking(prompt: str, thinking: Thinking) -> str:
 
 
 def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
-    r"""Split a reply into thinking and answer.
+    r"""Split a reply into (thinking, answer); either may be None.
 
     The thinking is None if the reply has none, the answer is None if the thinking does not end.
 
@@ -198,7 +200,7 @@ def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str 
 
 
 def find_thinking_end(text: str, begin: str, end: str) -> int | None:
-    """Return the position after the closing tag that balances the tags, else after the last one; None without any.
+    """Return the index after the closing tag that ends the thinking; None without one.
 
     >>> find_thinking_end("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), find_thinking_end("a <t>b</t>Red", "<t>", "</t>")
     (19, 10)

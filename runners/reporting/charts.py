@@ -8,9 +8,9 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
-from qualm.runners.runtime.marks import answered, bins, counts, sets
-from qualm.runners.runtime.precision import result
-from qualm.runners.runtime.short_names import shortened
+from qualm.runners.runtime.marks import draw_counts, draw_reliability, draw_risk_coverage, draw_set_sizes
+from qualm.runners.runtime.precision import round_result
+from qualm.runners.runtime.short_names import shorten_names
 
 Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
@@ -18,7 +18,7 @@ _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
 def _rounded(rows: Rows) -> list[dict[str, Any]]:
     """Return the rows with floats rounded, so that drawings are the same on all machines."""
-    return [{name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
+    return [{name: round_result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
 
 
 def reliability(rows: Rows, max_count: float = 0) -> str:
@@ -29,16 +29,18 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
         max_count: answers in the fullest bin of all panels, which share their axes.
     """
     top = _unit_plot(150, (0, 1))
-    marks = list(zip(_UNIT, plot.plain(_UNIT), strict=True))
-    bins(top, _rounded(rows))
+    marks = list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True))
+    draw_reliability(top, _rounded(rows))
     top.y_axis(marks, "accuracy")
     max_count = max([max_count, *(row["n"] for row in rows)])
     share = _unit_plot(30, (0, max_count))
-    counts(share, rows)
+    draw_counts(share, rows)
     share.x_axis(marks, "confidence")
     many = plot.ticks(0, max_count, 2)
-    share.y_axis(list(zip(many, plot.thousands(many), strict=True)), "n", grid=False)
-    return plot.page([(0, top), (160, share)], max(plot.margin(plot.plain(_UNIT)), plot.margin(plot.thousands(many))), _BELOW)
+    share.y_axis(list(zip(many, plot.format_thousands(many), strict=True)), "n", grid=False)
+    return plot.stack_plots(
+        [(0, top), (160, share)], max(plot.left_margin(plot.format_numbers(_UNIT)), plot.left_margin(plot.format_thousands(many))), _BELOW
+    )
 
 
 def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float = 0) -> str:
@@ -47,14 +49,14 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float
     `max_risk` is the largest error of all panels, which share their axes.
     """
     drawn = _rounded(rows)
-    ends = plot.nice(0, max([max_risk, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
+    ends = plot.nice_interval(0, max([max_risk, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
     best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
-    answered(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
-    curves.x_axis(list(zip(_UNIT, plot.plain(_UNIT), strict=True)), say.SHARE_ANSWERED)
+    draw_risk_coverage(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
+    curves.x_axis(list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True)), say.SHARE_ANSWERED)
     values = plot.ticks(*ends, 4)
-    curves.y_axis(list(zip(values, plot.plain(values), strict=True)), say.ERROR_AMONG_THEM)
-    return plot.page([(0, curves)], plot.margin(plot.plain(values)), _BELOW)
+    curves.y_axis(list(zip(values, plot.format_numbers(values), strict=True)), say.ERROR_AMONG_THEM)
+    return plot.stack_plots([(0, curves)], plot.left_margin(plot.format_numbers(values)), _BELOW)
 
 
 def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share: float = 0) -> str:
@@ -62,30 +64,30 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share
 
     `max_share` is the largest share of all panels, which share their axes.
     """
-    ends = plot.nice(0, max([max_share, 1e-3, *(row["share"] for row in rows)]))
+    ends = plot.nice_interval(0, max([max_share, 1e-3, *(row["share"] for row in rows)]))
     first, last = min(sizes), max(sizes)
-    bars = plot.Plot(_WIDTH, 130, plot.between((first - 0.5, last + 0.5), (0, _WIDTH)), plot.between(ends, (130, 0)))
-    sets(bars, _rounded(rows), scores)
+    bars = plot.Plot(_WIDTH, 130, plot.linear_scale((first - 0.5, last + 0.5), (0, _WIDTH)), plot.linear_scale(ends, (130, 0)))
+    draw_set_sizes(bars, _rounded(rows), scores)
     bars.x_axis([(size, str(size)) for size in sizes], say.OPTIONS_IN_SET)
     values = plot.ticks(*ends, 4)
-    bars.y_axis(list(zip(values, plot.percent(values), strict=True)), say.SHARE_OF_QUESTIONS)
-    return plot.page([(0, bars)], plot.margin(plot.percent(values)), _BELOW)
+    bars.y_axis(list(zip(values, plot.format_percent(values), strict=True)), say.SHARE_OF_QUESTIONS)
+    return plot.stack_plots([(0, bars)], plot.left_margin(plot.format_percent(values)), _BELOW)
 
 
 def right_and_wrong(rows: Rows, title: str) -> str:
     """Draw two histograms back to back as SVG: right answers up, wrong ones down."""
     drawn = _rounded(rows)
-    ends = plot.nice(min(0.0, *(row["share"] for row in drawn)), max(1e-3, *(row["share"] for row in drawn)))
+    ends = plot.nice_interval(min(0.0, *(row["share"] for row in drawn)), max(1e-3, *(row["share"] for row in drawn)))
     domain = (min(row["low"] for row in drawn), max(row["high"] for row in drawn))
-    bars = plot.Plot(_WIDTH, 130, plot.between(domain, (0, _WIDTH)), plot.between(ends, (130, 0)))
+    bars = plot.Plot(_WIDTH, 130, plot.linear_scale(domain, (0, _WIDTH)), plot.linear_scale(ends, (130, 0)))
     for row in drawn:
         bars.rect((row["low"], row["high"]), (0, row["share"]), RIGHT if row["verdict"] == "right" else WRONG, 0.85)
     bars.line([(domain[0], 0), (domain[1], 0)], MUTED, 0.8)
     places, values = plot.ticks(*domain, 5), plot.ticks(*ends, 4)
-    labels = [text.removeprefix("−") for text in plot.percent(values)]
-    bars.x_axis(list(zip(places, plot.plain(places), strict=True)), title)
+    labels = [text.removeprefix("−") for text in plot.format_percent(values)]
+    bars.x_axis(list(zip(places, plot.format_numbers(places), strict=True)), title)
     bars.y_axis(list(zip(values, labels, strict=True)), "share")
-    return plot.page([(0, bars)], plot.margin(labels), _BELOW)
+    return plot.stack_plots([(0, bars)], plot.left_margin(labels), _BELOW)
 
 
 _WIDTH, _BELOW = 190, 40
@@ -93,7 +95,7 @@ _WIDTH, _BELOW = 190, 40
 
 def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
     """Return a plot whose x axis goes from 0 to 1."""
-    return plot.Plot(_WIDTH, height, plot.between((0, 1), (0, _WIDTH)), plot.between(y, (height, 0)))
+    return plot.Plot(_WIDTH, height, plot.linear_scale((0, 1), (0, _WIDTH)), plot.linear_scale(y, (height, 0)))
 
 
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
@@ -105,7 +107,7 @@ def quartiles(rows: Rows, order: Sequence[str]) -> str:
         panel.line([(row["q10"], at), (row["q90"], at)], colour, 1)
         panel.line([(row["q25"], at), (row["q75"], at)], colour, 3.5)
         panel.dots([(row["q50"], at)], colour, 2.9, outlined=True)
-    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
 
 
 def dots(
@@ -135,7 +137,7 @@ def dots(
     for name in dict.fromkeys(row["row"] for row in drawn) if many else ():
         of = [row["value"] for row in drawn if row["row"] == name]
         panel.diamond((sum(of) / len(of), place(name, 0)), INK, 4.6)
-    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
 
 
 def ranked_dots(rows: Rows, reference: float | None = None) -> str:
@@ -160,12 +162,12 @@ def ranked_dots(rows: Rows, reference: float | None = None) -> str:
         else:
             panel.dots([(row["value"], at)], row["colour"], 3.4)
         panel.text(panel.width + 8, at + 3.5, rounded(row), "start", INK)
-    return plot.page([(0, panel)], plot.margin(names), 24, right=48)
+    return plot.stack_plots([(0, panel)], plot.left_margin(names), 24, right=48)
 
 
 def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
     """Return the labels, each shortened to `max_length` characters."""
-    return shortened(labels, max_length, lambda label: label if len(label) <= max_length else f"{label[: max_length - 1]}…")
+    return shorten_names(labels, max_length, lambda label: label if len(label) <= max_length else f"{label[: max_length - 1]}…")
 
 
 def _row_plot(
@@ -173,12 +175,12 @@ def _row_plot(
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
     """Return a plot with a labelled row per name, and a function (name, shift) -> height."""
     ends = _axis_range(values)
-    room = max(120.0, width - plot.margin(labels))
-    panel = plot.Plot(room, height * len(order), plot.between(ends, (5, room - 5)), lambda y: y)
+    room = max(120.0, width - plot.left_margin(labels))
+    panel = plot.Plot(room, height * len(order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
     middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
     panel.y_axis(list(zip(middle.values(), labels, strict=True)), ticks=False)
     marks = plot.ticks(*ends, 5)
-    panel.x_axis(list(zip(marks, plot.plain(marks), strict=True)))
+    panel.x_axis(list(zip(marks, plot.format_numbers(marks), strict=True)))
     return panel, lambda name, shift: middle[name] + shift
 
 
@@ -189,9 +191,9 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log:
     many = len(models) > len(SERIES)
     bands = not many and not log and goal is None and len(names) <= 3  # more of them hide each other
     places = sorted({row["x"] for row in drawn})
-    panel = plot.Plot(210, 160, plot.along(places, (12, 198), log=log), plot.between(_y_range(drawn, goal, bands), (160, 0)))
+    panel = plot.Plot(210, 160, plot.axis_scale(places, (12, 198), log=log), plot.linear_scale(_y_range(drawn, goal, bands), (160, 0)))
     if goal is not None:
-        panel.across(goal, MUTED, 1, "3,3")
+        panel.horizontal(goal, MUTED, 1, "3,3")
     of = {name: [row for row in drawn if row["model"] == name] for name in names}
     for name in names:
         if bands:
@@ -208,8 +210,8 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log:
         panel.dots(means, INK, 2.8)
     panel.x_axis([(x, f"{x:.4g}") for x in places], x_title)
     values = plot.ticks(*_y_range(drawn, goal, bands), 5)
-    panel.y_axis(list(zip(values, plot.plain(values), strict=True)), y_title)
-    return plot.page([(0, panel)], plot.margin(plot.plain(values)), _BELOW)
+    panel.y_axis(list(zip(values, plot.format_numbers(values), strict=True)), y_title)
+    return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(values)), _BELOW)
 
 
 def _y_range(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
@@ -229,7 +231,7 @@ def dumbbells(rows: Rows, order: Sequence[str]) -> str:
         panel.line([(row["before"], at), (row["after"], at)], colour, 2, opacity=0.7)
         panel.ring((row["before"], at), colour, 3.4)
         panel.dots([(row["after"], at)], colour, 3.6)
-    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
 
 
 def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
@@ -237,7 +239,7 @@ def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
     names = list(dict.fromkeys(row["model"] for row in rows))
     column = {metric: 60 + 120 * i for i, metric in enumerate(metrics)}
     height = max(60, 17 * len(names))
-    y = plot.between((1, max(len(names), 2)), (8, height - 8))
+    y = plot.linear_scale((1, max(len(names), 2)), (8, height - 8))
     panel = plot.Plot(120 * len(metrics), height, lambda x: x, y)
     for metric, at in column.items():
         panel.text(at, -14, metric, "middle", INK)
@@ -252,7 +254,7 @@ def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
                 panel.text(points[end][0] + shift, y(points[end][1]) + 3.5, of[end][words], anchor, colour)
     longest = max((len(row[end]) for row in rows for end in ("before", "after")), default=0)
     room = max(0.0, 6.2 * longest - 40)
-    return plot.page([(22, panel)], room, 4, right=room)
+    return plot.stack_plots([(22, panel)], room, 4, right=room)
 
 
 def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> str:
@@ -260,7 +262,7 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> st
     drawn = _rounded(rows)
     xs, ys = ([row[name] for row in drawn] for name in "xy")
     x_ends, y_ends = _axis_range(xs), _axis_range(ys)
-    panel = plot.Plot(240, 180, plot.between(x_ends, (10, 230)), plot.between(y_ends, (170, 10)))
+    panel = plot.Plot(240, 180, plot.linear_scale(x_ends, (10, 230)), plot.linear_scale(y_ends, (170, 10)))
     if len(drawn) > 2 and max(xs) > min(xs):
         slope, rise = linear_regression(xs, ys)
         panel.line([(x, slope * x + rise) for x in (min(xs), max(xs))], MUTED, 1, "3,3")
@@ -270,9 +272,9 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> st
         else:
             panel.dots([(row["x"], row["y"])], SERIES[list(models).index(row["model"])], 4.2, outlined=True)
     x_values, y_values = plot.ticks(*x_ends, 5), plot.ticks(*y_ends, 5)
-    panel.x_axis(list(zip(x_values, plot.plain(x_values), strict=True)), x_title)
-    panel.y_axis(list(zip(y_values, plot.plain(y_values), strict=True)), y_title)
-    return plot.page([(0, panel)], plot.margin(plot.plain(y_values)), _BELOW)
+    panel.x_axis(list(zip(x_values, plot.format_numbers(x_values), strict=True)), x_title)
+    panel.y_axis(list(zip(y_values, plot.format_numbers(y_values), strict=True)), y_title)
+    return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(y_values)), _BELOW)
 
 
 def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
@@ -280,8 +282,8 @@ def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
     drawn = _rounded(rows)
     width = max(230.0, 62.0 * len(order))
     heights = [0.0, *(row[name] for row in drawn for name in ("value", "low", "high"))]
-    ends = plot.nice(min(heights), max(heights), 5)
-    panel = plot.Plot(width, 150, lambda x: x, plot.between(ends, (150, 0)))
+    ends = plot.nice_interval(min(heights), max(heights), 5)
+    panel = plot.Plot(width, 150, lambda x: x, plot.linear_scale(ends, (150, 0)))
     step = width / len(order)
     wide = 0.8 * step / len(models)
     for row in drawn:
@@ -291,11 +293,11 @@ def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
         panel.line([(left + wide / 2, row["low"]), (left + wide / 2, row["high"])], INK, 0.9, opacity=0.55)
     panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_shorten_labels(order, max(4, int(step / 6.6))))])
     values = plot.ticks(*ends, 5)
-    panel.y_axis(list(zip(values, plot.plain(values), strict=True)))
-    return plot.page([(0, panel)], plot.margin(plot.plain(values)), 24)
+    panel.y_axis(list(zip(values, plot.format_numbers(values), strict=True)))
+    return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(values)), 24)
 
 
 def _axis_range(values: Sequence[float]) -> tuple[float, float]:
     """Return round (low, high) ends of an axis around some values."""
     low, high = min(values), max(values)
-    return plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)
+    return plot.nice_interval(low, high) if high > low else (low - 0.05, high + 0.05)

@@ -27,7 +27,7 @@ from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.where import ValueOfFieldError, Verdict, parse, verdict
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.data.rows import as_sample
-from qualm.runners.runtime.precision import result, significant
+from qualm.runners.runtime.precision import round_result, significant
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.ranking import tie_sums
 
@@ -243,8 +243,8 @@ def agreement(
         resampled = resampled[np.isfinite(resampled)]
         low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2]) if len(resampled) else (None, None)
         value = float(whole[name][0])
-        values |= {name: None if np.isnan(value) else result(value)}
-        values |= {f"{name}_low": None if low is None else result(low), f"{name}_high": None if high is None else result(high)}
+        values |= {name: None if np.isnan(value) else round_result(value)}
+        values |= {f"{name}_low": None if low is None else round_result(low), f"{name}_high": None if high is None else round_result(high)}
     return values | {"floor": max(float(np.mean(true_labels == m)) for m in MODALITIES)}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.sample import CLEAN
-from qualm.runners.runtime.precision import result, significant
+from qualm.runners.runtime.precision import round_result, significant
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.measuring.labels import metric_of
 
@@ -33,7 +33,7 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
     Args:
         plugins: metric label (without brackets) -> its plugin.
     """
-    clean = [{**r, "value": result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
+    clean = [{**r, "value": round_result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
     studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugins.get(r["metric"]) == STUDIED}
     points = []
     for r in clean:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.data.aligned import Floats
-from qualm.runners.runtime.precision import FINEST, result
+from qualm.runners.runtime.precision import FINEST, round_result
 
 FEWEST = 3
 """Least number of estimators in a ranking."""
@@ -77,4 +77,4 @@ def _tau(a: Mapping[str, Floats], b: Mapping[str, Floats], shared: Sequence[str]
     if not len(drawn) or len(drawn) < ENOUGH * (times - 1):
         return float(taus[0]), None, None
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return float(taus[0]), result(low), result(high)
+    return float(taus[0]), round_result(low), round_result(high)

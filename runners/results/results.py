@@ -18,7 +18,7 @@ from qualm.registry.text import ProjectError, nearest
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import read_scored
 from qualm.runners.results.tables import TABLES, labelled, scan
-from qualm.runners.runtime.stage import Stage, leaves
+from qualm.runners.runtime.stage import Stage, nested_paths
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.read_cells import BLIND_VARIANTS, read_cells
 from qualm.runners.scoring.measuring.tables import Tables
@@ -212,7 +212,7 @@ class Results:
         }
         params = stage.params if recalibrated else {k: v for k, v in stage.params.items() if k not in ("calibrators", "conformal")}
         stage = replace(stage, inputs=inputs, params=params)
-        self._verify(self.root, leaves(inputs))
+        self._verify(self.root, nested_paths(inputs))
         names = self.datasets if dataset is None else [dataset]
         datasets = [read_scored(stage, name, stage.inputs["datasets"][name]) for name in names]
         tables = Tables(stage, datasets)

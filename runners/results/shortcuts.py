@@ -33,7 +33,7 @@ from qualm.runners.results.blind_classifiers import (
     question_classifier,
     why_too_few,
 )
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.limits import effective_units
 from qualm.runners.scoring.measuring.intervals import intervals
@@ -98,7 +98,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
             yield {
                 "category": category,
                 "sees": sees,
-                "repeated": result(float(np.mean([questions[i] in taught for i in chosen.tell]))) if has_train else None,
+                "repeated": round_result(float(np.mean([questions[i] in taught for i in chosen.tell]))) if has_train else None,
                 **_accuracies(samples, chosen, sees, unanswerable, fitted[sees], seed, category),
             }
 
@@ -197,7 +197,7 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
     assert measured.groups is not None
     ends = intervals([measured], LEVEL, measured.groups)[0]
     low, high = (None if np.isnan(end) else end for end in (ends.low, ends.high))
-    return {f"{of}accuracy": result(measured.value), f"{of}low": low, f"{of}high": high}
+    return {f"{of}accuracy": round_result(measured.value), f"{of}low": low, f"{of}high": high}
 
 
 def sampled_image_features(samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], every: bool = False) -> Floats:

@@ -29,7 +29,7 @@ from qualm.registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from qualm.runners.runtime.records import RecordError, check_names
+from qualm.runners.runtime.records import RecordError, check_columns
 from qualm.runners.runtime.stage import StageError
 
 TABLES: Mapping[str, pa.Schema] = {
@@ -65,7 +65,7 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
     empty = pl.DataFrame(schema.empty_table())
     if path is None:
         return empty.lazy()
-    parts = [(file, pl.scan_parquet(file, glob=False)) for file in check_names(path, schema)]
+    parts = [(file, pl.scan_parquet(file, glob=False)) for file in check_columns(path, schema)]
     for file, part in parts:
         for name, found in part.collect_schema().items():
             if found != (expected := empty.schema[name]):

@@ -18,9 +18,9 @@ from qualm.registry import CLEAN
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.registry import Plugin, get, gives, load
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.data.aligned import column
+from qualm.runners.data.aligned import plugin_column
 from qualm.runners.data.dataset import DatasetFolder, Variant
-from qualm.runners.data.rows import choose
+from qualm.runners.data.rows import choose_stratified
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.review.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
@@ -118,7 +118,9 @@ class Respondent:
         values = np.full(table.num_rows, np.nan)
         if complete.any():
             some = table.filter(complete)
-            values[complete] = load("estimators", plugin.name)(*(column(some[name]) for name in plugin.reads), **self.estimator["args"])
+            values[complete] = load("estimators", plugin.name)(
+                *(plugin_column(some[name]) for name in plugin.reads), **self.estimator["args"]
+            )
         return [float(v) for v in values]
 
 
@@ -153,7 +155,7 @@ class Bench:
         start = variant.item(self.dataset, row) if variant.fits(bool(images)) else None
         if start is None:
             return None
-        perturbed = variant.shown(self.seed, start, images if start.files == item.files else start.images())
+        perturbed = variant.perturb(self.seed, start, images if start.files == item.files else start.images())
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
@@ -236,5 +238,5 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:
         raise StageError(f"dataset '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
-    chosen = choose(fits.items(), samples, seed)
+    chosen = choose_stratified(fits.items(), samples, seed)
     return dataset.only([row for row, sample in enumerate(dataset.samples) if sample["sample_id"] in chosen])

@@ -64,11 +64,11 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], o
     target = goal.display(goal.target)
     values = [target, *(p[name] for p in points for name in ("value", "low", "high")), *(p["value"] for p in smooth)]
     values += [0.0] if goal.name != "psnr" else []
-    low, high = plot.nice(min(values), max(values)) if max(values) > min(values) else (values[0] - 0.05, values[0] + 0.05)
+    low, high = plot.nice_interval(min(values), max(values)) if max(values) > min(values) else (values[0] - 0.05, values[0] + 0.05)
     strengths = sorted({p["strength"] for p in points})
-    along = plot.between((scaled(strengths[0]), scaled(strengths[-1])) if strengths else (0.0, 1.0), (6, 414))
-    panel = plot.Plot(420, 260, lambda x: along(scaled(x)), plot.between((low, high), (260, 0)))
-    panel.across(target, MUTED, 1, "3,3")
+    along = plot.linear_scale((scaled(strengths[0]), scaled(strengths[-1])) if strengths else (0.0, 1.0), (6, 414))
+    panel = plot.Plot(420, 260, lambda x: along(scaled(x)), plot.linear_scale((low, high), (260, 0)))
+    panel.horizontal(target, MUTED, 1, "3,3")
     if smooth:
         panel.line([(p["strength"], p["value"]) for p in smooth], MUTED, 1.2)
     for p in points:
@@ -79,8 +79,8 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], o
         panel.dots([(p["strength"], p["value"])], ACCENT, 4.7)
     panel.x_axis([(x, f"{x:.4g}") for x in strengths], x_title)
     marks = plot.ticks(low, high, 5)
-    panel.y_axis(list(zip(marks, plot.plain(marks), strict=True)), goal.title)
-    return plot.page([(0, panel)], plot.margin(plot.plain(marks)), 40)
+    panel.y_axis(list(zip(marks, plot.format_numbers(marks), strict=True)), goal.title)
+    return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(marks)), 40)
 
 
 def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import PIL.Image
 from qualm.runners.data.agreement import wilson
 from qualm.runners.data.removal_quality import ssim
 from qualm.runners.review.search import Reading
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 
 SHARE = "share"
 
@@ -78,7 +78,7 @@ def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Re
     """
     n, k = len(changed), int(sum(changed))
     low, high = wilson(k, n) or (0.0, 1.0)
-    return Reading(strength, k / n if n else math.nan, result(low), result(high), n, left_out)
+    return Reading(strength, k / n if n else math.nan, round_result(low), round_result(high), n, left_out)
 
 
 def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:

@@ -18,7 +18,7 @@ import PIL.Image
 
 from qualm.registry.plugins.registry import Plugin, load
 from qualm.runners.contracts.generators import GeneratorError
-from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, generator
+from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, random_generator
 from qualm.runners.data.dataset import DatasetFolder, PerturbedFolder, VariantInput
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.prompts.templates import PromptError
@@ -88,7 +88,7 @@ class LazyPerturbedFolder(PerturbedFolder):
         source: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self._modality]
         here = replace(context, label=self.label, rows=rows, pictures=[item.data], facts=[{}])
         try:
-            (output,) = self._function(here, [source], [generator(context.seed, self.label, item.sample_id)], **self._args)
+            (output,) = self._function(here, [source], [random_generator(context.seed, self.label, item.sample_id)], **self._args)
         except (PerturbError, GeneratorError, PromptError, SceneGraphError) as error:
             raise StageError(f"variant {self.label}: sample '{item.sample_id}': {error}") from error
         if output is None:

@@ -18,13 +18,13 @@ from typing import Any
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where import META
-from qualm.runners.data.claims import ClaimError, claims
+from qualm.runners.data.claims import ClaimError, claims_function
 from qualm.runners.data.curation import CHOICES, combine_digests, content_of, pixels_of
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
-from qualm.runners.data.rows import choose
+from qualm.runners.data.rows import choose_stratified
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.reporting.thumbnails import decode_side_by_side
-from qualm.runners.runtime.records import iterate, read_table
+from qualm.runners.runtime.records import iterate_rows, read_table
 from qualm.runners.runtime.stage import StageError
 
 _META = re.compile(rf"\b{re.escape(META)}(?=\w)")
@@ -157,7 +157,7 @@ class Pool:
             if not pairs:
                 raise PoolError(f"no question is of category '{category}'; there are: {', '.join(categories) or 'none'}")
         if sample is not None:
-            chosen = choose([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
+            chosen = choose_stratified([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
             pairs = {p: m for p, m in pairs.items() if p in chosen}
         return Pool([q for members in pairs.values() for q in members], self.subsets)
 
@@ -199,7 +199,7 @@ def read_dataset_pool(name: str, folder: Path, rule: SplitRule, subsets: Mapping
     Raises:
         PoolError: no split is scored, or a sample does not tell whether a subset holds it.
     """
-    put_in = claims(subsets)
+    put_in = claims_function(subsets)
     try:
         dataset = DatasetFolder(name, folder, rule)
         return Pool(
@@ -228,7 +228,7 @@ def _pictures(folders: Sequence[Path], image_ids: set[str]) -> Iterator[tuple[st
     left = set(image_ids)
     for folder in folders:
         if left and (folder / "images").is_dir():
-            for row in iterate(folder / "images", IMAGES, batch_size=64):
+            for row in iterate_rows(folder / "images", IMAGES, batch_size=64):
                 if row["image_id"] in left:
                     left.remove(row["image_id"])
                     yield row["image_id"], row["image"]["bytes"] if row["image"] else None

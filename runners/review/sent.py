@@ -10,7 +10,7 @@ from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.contracts.models import Remote, Request
 from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.stage import Stage, StageError
 
 
@@ -42,7 +42,7 @@ def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) ->
         )
     if not rows:
         raise StageError(f"dataset '{dataset}': models answer no sample '{sample}'; its first is '{folder.samples[0]['sample_id']}'")
-    asker = Asker(job.model, engine(job.module), [folder.only(rows[:1])], variants, job.needs, stage)
+    asker = Asker(job.model, find_engine(job.module), [folder.only(rows[:1])], variants, job.needs, stage)
     cells, broken = asker.survey()
     if not cells:
         raise StageError("; ".join(broken) or f"variant '{variant}' does not apply to this sample")

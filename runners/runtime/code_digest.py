@@ -26,7 +26,7 @@ OURS = "qualm"
 
 @dataclass(frozen=True)
 class Engine:
-    """The code behind a module."""
+    """Plugins, versions, files and libraries that compute a module's answers, for cache keys."""
 
     plugins: tuple[str, ...] = ()
     """Our own plugins in it that count by version, as `KIND/NAME`."""
@@ -39,26 +39,28 @@ class Engine:
 
     @property
     def identity(self) -> str:
-        """Return a digest of names and contents, without versions."""
+        """Return the SHA-256 of the plugins' names and the files' content digest, not of versions."""
         return _digest([sorted(self.plugins), self.content])
 
-    def behind(self, part: str = "") -> dict[str, int]:
-        """Return the versions above 1 that a part of an answer, or any part, depends on."""
+    def changed_versions(self, part: str = "") -> dict[str, int]:
+        """Return kind of answer -> version, if above 1, for the kinds that a part depends on."""
         mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
-    def takes(self, part: str, versions: Mapping[str, int]) -> bool:
-        """Return True if a part that was computed with these versions is still valid."""
-        return self.behind(part) == {kind: version for kind, version in versions.items() if self.content or depends_on(part, kind)}
+    def accepts(self, part: str, versions: Mapping[str, int]) -> bool:
+        """Return True if a stored part of an answer, computed with `versions`, is still valid."""
+        return self.changed_versions(part) == {
+            kind: version for kind, version in versions.items() if self.content or depends_on(part, kind)
+        }
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return True if a stored part of an answer depends on the version of a kind of code."""
+    """Return True if a stored part of an answer depends on a kind of answer's version."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 
-def engine(module: str, *kinds: str) -> Engine:
-    """Return the versions and digests of the code behind a module's answers.
+def find_engine(module: str, *kinds: str) -> Engine:
+    """Return the plugins, versions, file digest and libraries that compute a module's answers.
 
     For a module of another package, its files count by content, and its distribution by version. A module that asks a server lists in
     `ENGINE = [...]` the modules that shape requests and replies; other imports and libraries then do not count.
@@ -67,8 +69,8 @@ def engine(module: str, *kinds: str) -> Engine:
         kinds: kinds of answers that it computes, if it is no plugin.
     """
     named = _declared(module)
-    files = {name: _file(name) for name in named} if named else closure(module)
-    plugins, versions, others = parted([module], files, kinds)
+    files = {name: _file(name) for name in named} if named else module_files(module)
+    plugins, versions, others = split_by_version([module], files, kinds)
     rest = {name: source_digest(path) for name, path in others.items()}
     if named and versioned_kinds(module) is None:
         # Plugins that list the same modules must not share answers.
@@ -79,10 +81,10 @@ def engine(module: str, *kinds: str) -> Engine:
     return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
 
 
-def parted(
+def split_by_version(
     modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
-    """Separate code that counts by version from files that count by content.
+    """Separate our plugins, which count by version, from files that count by content.
 
     Args:
         modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.
@@ -103,9 +105,9 @@ def parted(
 
 
 def engine_digest(module: str, *kinds: str) -> str:
-    """Digest the code and libraries behind a module, ignoring releases that count as equal."""
-    own = engine(module, *kinds)
-    return _digest([own.identity, own.behind(), {name: series(name, number) for name, number in own.libraries.items()}])
+    """Return the SHA-256 of a module's engine; library releases of one series count as equal."""
+    own = find_engine(module, *kinds)
+    return _digest([own.identity, own.changed_versions(), {name: series(name, number) for name, number in own.libraries.items()}])
 
 
 def _digest(value: object) -> str:
@@ -113,8 +115,8 @@ def _digest(value: object) -> str:
 
 
 def imported_versions(module: str) -> dict[str, str]:
-    """Return the versions of all distributions that a module imports."""
-    modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
+    """Return distribution name -> version for all distributions that a module's files import."""
+    modules = [(path, name) for name, path in module_files(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.read_facts(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
     distributions = packages_distributions()
@@ -123,7 +125,7 @@ def imported_versions(module: str) -> dict[str, str]:
 
 @cache
 def source_digest(path: Path) -> str:
-    """Return the SHA-256 of a module's syntax tree without docstrings, or of an asset."""
+    """Return the SHA-256 of a Python file's syntax tree without docstrings, or of any file."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -133,8 +135,8 @@ def source_digest(path: Path) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
-def closure(module: str) -> dict[str, Path]:
-    """Return all files that implement a module (`qualm.registry.plugins.imports`), by name."""
+def module_files(module: str) -> dict[str, Path]:
+    """Return module name -> file, for a module and all project modules and assets it needs."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

@@ -24,7 +24,7 @@ RUN_PROCESS = "QUALM_RUN_PROCESS"
 
 
 def lifeline_environment() -> dict[str, str]:
-    """Return the environment variable that makes child processes end with this process.
+    """Return an environment variable for child processes, so that they end with this process.
 
     `die_with_parent` reads it, so a child ends even if this process is killed before the child has started to watch it.
     """
@@ -32,7 +32,7 @@ def lifeline_environment() -> dict[str, str]:
 
 
 def _run_keeper() -> list[int]:
-    """Return the PID of the `qualm run` above this process; end if that has ended."""
+    """Return the PID of the `qualm run` above, in a list; exit if that has ended."""
     pid, began, host = [*os.environ.get(RUN_PROCESS, "").split(maxsplit=2), "", "", ""][:3]
     if host != socket.gethostname():  # a launcher copied the variable to another machine
         return []
@@ -45,7 +45,7 @@ def _run_keeper() -> list[int]:
 
 
 def die_with_parent() -> None:
-    """End this process with the one that started it; call once, first of all.
+    """End this process when the process that started it ends; call once, before anything else.
 
     If the parent is `sh -c COMMAND`, the process above it counts too, as killing `dvc` leaves the shell alive; and so does the `qualm run`
     of `lifeline_environment`. A runner that a person starts from an interactive shell is not bound, so that `nohup` works.
@@ -62,7 +62,7 @@ def die_with_parent() -> None:
 
 
 def bind_to_parent() -> None:
-    """Have the kernel end this process and its forks with their parents, on Linux."""
+    """Ask the kernel to kill this process and its forks when their parents end (Linux only)."""
     if not LINUX:
         return
     end_with_parent()
@@ -108,7 +108,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
 
 
 def _end_of(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None if unsupported."""
+    """Return a pidfd that becomes readable when a process ends; None if unsupported."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -118,7 +118,7 @@ def _end_of(pid: int) -> int | None:
 
 
 def _end() -> NoReturn:
-    """Kill our workers and this process at once: unfinished outputs must not be written."""
+    """Kill the child processes and this process at once, so that no half output is published."""
     me = psutil.Process()
     for child in me.children():
         try:
@@ -130,7 +130,7 @@ def _end() -> NoReturn:
 
 
 def _command(pid: int) -> list[str]:
-    """Return the command line of a process; empty if it has ended or belongs to someone else."""
+    """Return a process's command line as words; empty if it has ended or is not readable."""
     try:
         return list(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -138,7 +138,7 @@ def _command(pid: int) -> list[str]:
 
 
 def _parent(pid: int) -> int:
-    """Return the parent's PID; 0 if either process has ended."""
+    """Return the PID of a process's parent; 0 if the process cannot be read."""
     try:
         return int(psutil.Process(pid).ppid())
     except psutil.Error:
@@ -146,7 +146,7 @@ def _parent(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Return True if a process runs; zombies do not."""
+    """Return True if a process runs or may not be inspected; a zombie does not run."""
     if pid <= 0:
         return False
     try:

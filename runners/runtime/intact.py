@@ -15,7 +15,10 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def check_inputs(stage: Stage, root: Path) -> None:
-    """Set inputs that differ from their recorded hash aside, and raise StageError; only in a stage that DVC started."""
+    """Move a stage's inputs that differ from their recorded hash aside, and raise StageError.
+
+    Does nothing in a stage that DVC has not started.
+    """
     if status.STARTED_BY_DVC not in os.environ:  # runs by hand use what is there
         return
     damaged = []
@@ -35,7 +38,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
 
 
 def input_paths(inputs: Any) -> Iterator[str]:
-    """Yield all paths in the inputs of a stage."""
+    """Yield all paths in a stage's inputs, which may be nested lists and mappings."""
     if isinstance(inputs, Mapping):
         for value in inputs.values():
             yield from input_paths(value)

@@ -15,7 +15,7 @@ from qualm.registry.formats.locks import ProcessLock
 
 
 class Journal:
-    """An append-only file, which is created by the first append.
+    """Append-only file of lines with a lock; the first append creates it.
 
     Args:
         path: its folder is created by the first append.
@@ -27,7 +27,7 @@ class Journal:
         self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
 
     def append(self, lines: bytes) -> None:
-        """Append whole lines; they are on disk on return.
+        """Append whole lines; on return they are on disk if the journal is durable.
 
         Raises:
             OSError: the disk is full or not writable; earlier lines stay readable.
@@ -44,28 +44,28 @@ class Journal:
                 os.fsync(file.fileno())
 
     def append_row(self, fields: Sequence[str]) -> None:
-        """Append a line of a CSV table; see `append`."""
+        """Append one row of a CSV table; see `append`."""
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\r\n").writerow(fields)  # otherwise fields with a carriage return are not quoted
         self.append(text.getvalue().removesuffix("\r\n").encode() + b"\n")
 
     def content(self) -> bytes:
-        """Return all complete lines; empty without a file."""
+        """Return all complete lines as bytes; empty if the file does not exist."""
         content = self.path.read_bytes() if self.path.exists() else b""
         # Without a newline rfind is -1, and nothing remains.
         return content[: content.rfind(b"\n") + 1]
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the complete lines of a CSV table, numbered from 1."""
+        """Yield (line number from 1, fields) of the complete lines of a CSV table."""
         yield from enumerate(csv.reader(io.StringIO(self.content().decode(), newline="")), 1)
 
     def hold(self) -> bool:
-        """Lock the file until `close`; return False if another process holds it."""
+        """Lock the file until `close`, without waiting; return False if another process holds it."""
         return self._lock.acquire()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for exclusive use of the file within this context."""
+    def locked(self) -> Iterator[None]:
+        """Wait for the file's lock and hold it within this context."""
         self._lock.acquire(wait=True)
         try:
             yield

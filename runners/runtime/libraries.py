@@ -16,7 +16,7 @@ def library_versions() -> dict[str, str]:
 
 
 def library_version(library: str) -> str:
-    """Return the installed version without its build (+cpu, +cu130), or `absent`."""
+    """Return a library's installed version without build tag (+cpu, +cu130), or `absent`."""
     try:
         return version(library).partition("+")[0]
     except PackageNotFoundError:
@@ -24,7 +24,7 @@ def library_version(library: str) -> str:
 
 
 def series(library: str, number: str) -> str:
-    """Return the part of a version that must be equal by default: minor or major series.
+    """Return a version's release series: `MAJOR.MINOR` for BY_MINOR libraries, else `MAJOR`.
 
     >>> series("torch", "2.9.1"), series("pillow", "12.0.1"), series("numpy", "2.3.5")
     ('2.9', '12', '2')
@@ -32,10 +32,10 @@ def series(library: str, number: str) -> str:
     return ".".join(number.split(".")[: 2 if library in BY_MINOR else 1])
 
 
-def same(policy: str, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Return True if a policy treats two sets of library versions as equal."""
+def are_equal_versions(policy: str, versions: Mapping[str, str], stored: Mapping[str, str]) -> bool:
+    """Return True if two library -> version mappings count as equal by EXACT, MINOR or ANY."""
     if policy == ANY:
         return True
     if policy == EXACT:
-        return dict(one) == dict(other)
-    return {n: series(n, v) for n, v in one.items()} == {n: series(n, v) for n, v in other.items()}
+        return dict(versions) == dict(stored)
+    return {n: series(n, v) for n, v in versions.items()} == {n: series(n, v) for n, v in stored.items()}

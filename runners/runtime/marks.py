@@ -9,8 +9,8 @@ from qualm.runners.runtime.plot import Interval, Plot
 Rows = Sequence[Mapping[str, Any]]
 
 
-def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
-    """Draw accuracy per confidence bin, its gap, and the range of calibrated answers."""
+def draw_reliability(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
+    """Draw a reliability diagram: accuracy per confidence bin, its gap, and expected ranges."""
     for row in rows:
         ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
         plot.rect(ends, (0, min(accuracy, confidence)), bar, 1.0 if solid else 0.85)
@@ -21,31 +21,31 @@ def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> N
             plot.line([(row["confidence"], row["expected_low"]), (row["confidence"], row["expected_high"])], INK, 1.2, opacity=0.7)
 
 
-def counts(plot: Plot, rows: Rows) -> None:
-    """Draw the number of answers per bin."""
+def draw_counts(plot: Plot, rows: Rows) -> None:
+    """Draw the number of answers per confidence bin."""
     for row in rows:
         plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
 
 
-def answered(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total: float | None) -> None:
-    """Draw risk against coverage, with the best possible and random order."""
-    if total is not None:
-        plot.line([(0, total), (1, total)], MUTED, 1.2, "1,3")
+def draw_risk_coverage(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], risk: float | None) -> None:
+    """Draw a risk-coverage curve, the best possible one, and `risk` without abstention."""
+    if risk is not None:
+        plot.line([(0, risk), (1, risk)], MUTED, 1.2, "1,3")
     if best:
         plot.line(best, RIGHT, 1.2, "4,3")
     plot.line(curve, ACCENT, 2)
 
 
-def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
-    """Draw the share of questions by size of their prediction set, a bar per conformal score."""
+def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
+    """Draw the share of questions by prediction-set size, one bar per conformal score."""
     wide = 0.84 / len(scores)
     for row in rows:
         left = row["size"] - 0.42 + wide * scores.index(row["score"])
         plot.rect((left, left + wide), (0, row["share"]), SERIES[scores.index(row["score"])], 0.9, gap=False)
 
 
-def leaves_out_zero(row: Mapping[str, Any]) -> bool:
-    """Return whether a coefficient's interval excludes zero; also without an interval."""
+def excludes_zero(row: Mapping[str, Any]) -> bool:
+    """Return True if a row's interval (`low`, `high`) excludes zero, or has no ends."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

@@ -15,7 +15,7 @@ _FIRST = "clean"
 
 
 def to_mappings(params: Any) -> Any:
-    """Convert lists of labelled items, as runners take them, to mappings by label, as JSON has them."""
+    """Return parameters with lists of labelled items as mappings by label, as in stages' JSON."""
     if isinstance(params, list):
         return [to_mappings(p) for p in params]
     if not isinstance(params, dict):
@@ -31,7 +31,7 @@ def to_mappings(params: Any) -> Any:
 
 
 def to_lists(params: Any) -> Any:
-    """Convert mappings by label to lists of labelled items, sorted by label, the clean variant first."""
+    """Return parameters with each mapping by label as a list sorted by label, `clean` first."""
     if isinstance(params, list):
         return [to_lists(p) for p in params]
     if not isinstance(params, dict):

@@ -18,7 +18,7 @@ _CHARACTER = 6.2
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Return about `count` round numbers from low to high, as d3 does.
+    """Return about `count` round tick values within [low, high], as d3 chooses them.
 
     >>> ticks(0, 0.43, 4), ticks(0, 1, 5)
     ([0.0, 0.1, 0.2, 0.3, 0.4], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
@@ -36,20 +36,20 @@ def _step(low: float, high: float, count: int) -> float:
     return power * next((factor for limit, factor in ((50**0.5, 10), (10**0.5, 5), (2**0.5, 2)) if rough / power >= limit), 1)
 
 
-def nice(low: float, high: float, count: int = 10) -> Interval:
-    """Return the smallest interval between two round numbers that contains both ends.
+def nice_interval(low: float, high: float, count: int = 10) -> Interval:
+    """Widen [low, high] to multiples of a tick step; `count` is the number of ticks.
 
-    >>> nice(0, 0.43)
+    >>> nice_interval(0, 0.43)
     (0.0, 0.45)
     """
     step = _step(low, high, count)
     return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
 
 
-def plain(values: Sequence[float]) -> list[str]:
-    """Format numbers with as many decimals as distinguish them.
+def format_numbers(values: Sequence[float]) -> list[str]:
+    """Format numbers with the fewest common decimals that show them exactly and distinctly.
 
-    >>> plain([0, 0.05, 0.1]), plain([-5, 0])
+    >>> format_numbers([0, 0.05, 0.1]), format_numbers([-5, 0])
     (['0.00', '0.05', '0.10'], ['−5', '0'])
     """
     decimals = next((d for d in range(9) if len({f"{v:.{d}f}" for v in values}) == len(values) and _exact(values, d)), 9)
@@ -60,43 +60,43 @@ def _exact(values: Sequence[float], decimals: int) -> bool:
     return all(abs(round(v, decimals) - v) < 1e-9 for v in values)
 
 
-def percent(values: Sequence[float]) -> list[str]:
-    """Format shares as percentages.
+def format_percent(values: Sequence[float]) -> list[str]:
+    """Format shares in [0, 1] as percentages with common decimals.
 
-    >>> percent([-0.5, 0.025])
+    >>> format_percent([-0.5, 0.025])
     ['−50.0%', '2.5%']
     """
-    return [f"{text}%" for text in plain([v * 100 for v in values])]
+    return [f"{text}%" for text in format_numbers([v * 100 for v in values])]
 
 
-def thousands(values: Sequence[float]) -> list[str]:
-    """Format numbers with the suffixes k and M.
+def format_thousands(values: Sequence[float]) -> list[str]:
+    """Format each number with the suffix k (thousands) or M (millions) if it is large enough.
 
-    >>> thousands([0, 500, 1500, 2e6])
+    >>> format_thousands([0, 500, 1500, 2e6])
     ['0', '500', '1.5k', '2M']
     """
     return [next((f"{v / size:g}{unit}" for size, unit in ((1e6, "M"), (1e3, "k")) if abs(v) >= size), f"{v:g}") for v in values]
 
 
-def between(domain: Interval, pixels: Interval) -> Callable[[float], float]:
-    """Return the linear map of one interval to another; to its middle if the first is empty."""
+def linear_scale(domain: Interval, pixels: Interval) -> Callable[[float], float]:
+    """Return the linear function from `domain` to `pixels`; the middle for an empty domain."""
     (low, high), (start, end) = domain, pixels
     if high == low:
         return lambda _: (start + end) / 2
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def along(values: Sequence[float], pixels: Interval, *, log: bool = False) -> Callable[[float], float]:
-    """Return the map of the range of values to pixels, linear or logarithmic."""
+def axis_scale(values: Sequence[float], pixels: Interval, *, log: bool = False) -> Callable[[float], float]:
+    """Return the function from the range of sorted values to pixels, linear or logarithmic."""
     if not log:
-        return between((values[0], values[-1]), pixels)
-    place = between((math.log(values[0]), math.log(values[-1])), pixels)
+        return linear_scale((values[0], values[-1]), pixels)
+    place = linear_scale((math.log(values[0]), math.log(values[-1])), pixels)
     return lambda value: place(math.log(value))
 
 
 @dataclass
 class Plot:
-    """Shapes over axes, in pixels from the upper left corner; axes are (value, label) pairs."""
+    """SVG shapes of one plot, in pixels from its upper left corner, with scales `x` and `y`."""
 
     width: float
     height: float
@@ -106,7 +106,7 @@ class Plot:
     below: list[str] = field(default_factory=list)
 
     def rect(self, x: Interval, y: Interval, fill: str, opacity: float, *, gap: bool = True) -> None:
-        """Draw a bar between values; with a gap, a hairline separates it from its neighbours."""
+        """Draw a bar over the value intervals `x` and `y`, with a hairline around it if `gap`."""
         left, right = sorted(map(self.x, x))
         top, bottom = sorted(map(self.y, y))
         line = 'stroke="var(--paper)" stroke-width="0.8" ' if gap else ""
@@ -120,25 +120,25 @@ class Plot:
         more = (f' stroke-dasharray="{dash}"' if dash else "") + (f' opacity="{opacity:g}"' if opacity != 1 else "")
         self.shapes.append(f'<path d="M{path}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{more} />')
 
-    def across(self, y: float, stroke: str, width: float, dash: str) -> None:
-        """Draw a horizontal line over the whole width."""
+    def horizontal(self, y: float, stroke: str, width: float, dash: str) -> None:
+        """Draw a dashed horizontal line at the value `y`, over the whole width."""
         at = self.y(y)
         self.shapes.append(_rule(0, at, self.width, at, stroke, width).replace(" />", f' stroke-dasharray="{dash}" />'))
 
     def band(self, points: Sequence[tuple[float, float, float]], fill: str, opacity: float) -> None:
-        """Draw the area between two values at each place, as (x, low, high)."""
+        """Fill the area between `low` and `high`; points are (x, low, high)."""
         around = [(x, high) for x, _, high in points] + [(x, low) for x, low, _ in reversed(points)]
         path = "L".join(f"{_px(self.x(x))},{_px(self.y(y))}" for x, y in around)
         self.shapes.append(f'<path d="M{path}Z" fill="{fill}" opacity="{opacity:g}" />')
 
     def dots(self, points: Sequence[Interval], fill: str, radius: float, *, outlined: bool = False) -> None:
-        """Draw filled circles, outlined if they lie on lines of their own colour."""
+        """Draw filled circles at points; `outlined` sets them off from lines of their colour."""
         at = ((_px(self.x(x)), _px(self.y(y))) for x, y in points)
         line = ' stroke="var(--paper)"' if outlined else ""
         self.shapes += [f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{fill}"{line} />' for x, y in at]
 
     def ring(self, at: Interval, stroke: str, radius: float) -> None:
-        """Draw an open circle."""
+        """Draw an open circle at a point."""
         x, y = _px(self.x(at[0])), _px(self.y(at[1]))
         self.shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{PAPER}" stroke="{stroke}" stroke-width="1.5" />')
 
@@ -148,11 +148,11 @@ class Plot:
         self.shapes.append(f'<path d="M{"L".join(f"{_px(a)},{_px(b)}" for a, b in corners)}Z" fill="{fill}" />')
 
     def text(self, x: float, y: float, text: str, anchor: str, fill: str) -> None:
-        """Draw text at a place in pixels."""
+        """Draw text at pixel coordinates; `anchor` is SVG's text-anchor."""
         self.shapes.append(_text(x, y, text, anchor, LABEL, fill))
 
     def x_axis(self, marks: Sequence[tuple[float, str]], title: str = "") -> None:
-        """Draw a line, ticks and labels below the plot, without labels that would overlap."""
+        """Draw the x axis from (value, label) marks, without labels that would overlap."""
         self.shapes.append(_rule(0, self.height, self.width, self.height, MUTED, 0.7))
         end = -math.inf
         for value, label in marks:
@@ -167,7 +167,7 @@ class Plot:
             self.shapes.append(_text(self.width / 2, self.height + _TICK + LABEL * 2 + 10, title, "middle", TITLE, INK))
 
     def y_axis(self, marks: Sequence[tuple[float, str]], title: str = "", *, grid: bool = True, ticks: bool = True) -> None:
-        """Draw a line, ticks, labels and title left of the plot, and grid lines."""
+        """Draw the y axis from (value, label) marks, with its title, and grid lines if `grid`."""
         if ticks:
             self.shapes.append(_rule(0, 0, 0, self.height, MUTED, 0.7))
         for value, label in marks:
@@ -190,8 +190,8 @@ def group(x: float, y: float, shapes: Sequence[str]) -> str:
     return f'<g transform="translate({_px(x)},{_px(y)})">{"".join(shapes)}</g>'
 
 
-def page(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
-    """Return an SVG of plots at different heights, with room for their axes."""
+def stack_plots(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
+    """Return an SVG of (top, plot) pairs below each other, with margins for their axes."""
     width = left + max(plot.width for _, plot in plots) + right
     height = max(top + plot.height for top, plot in plots) + bottom + 6
     body = "".join(group(left, top + 6, plot.below + plot.shapes) for top, plot in plots)
@@ -199,8 +199,8 @@ def page(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right:
     return f'<svg {size} role="img">{body}</svg>'
 
 
-def margin(labels: Sequence[str]) -> float:
-    """Return the room left of a plot for labels and a title."""
+def left_margin(labels: Sequence[str]) -> float:
+    """Return the pixels that a y axis's longest label and its title need left of a plot."""
     return max((len(label) for label in labels), default=0) * _CHARACTER + _TICK + _PAD + TITLE + 9
 
 

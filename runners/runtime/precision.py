@@ -19,7 +19,7 @@ decide ranks or which of equally likely options is first."""
 
 
 def stored_value(value: float) -> float:
-    """Round a logit, log-probability, entropy or estimate.
+    """Round a logit, log-probability, entropy or estimate for storage (6 digits).
 
     >>> stored_value(-12.34567849), stored_value(-0.012345678), stored_value(-1.23456e-8), stored_value(-1e-17)
     (-12.345678, -0.0123457, -1.2e-08, 0.0)
@@ -29,7 +29,7 @@ def stored_value(value: float) -> float:
 
 
 def stored_share(value: float) -> float:
-    """Round a probability, by the digits of its complement if that is smaller.
+    """Round a probability for storage; above 0.5 its complement decides the digits.
 
     >>> stored_share(1.23456789e-30), stored_share(0.25), stored_share(0.9999998765432)
     (1.23457e-30, 0.25, 0.999999877)
@@ -38,7 +38,7 @@ def stored_share(value: float) -> float:
 
 
 def significant(value: float) -> float:
-    """Round a number of any size to significant digits.
+    """Round a number to 6 significant digits.
 
     >>> significant(1.23456789e-30)
     1.23457e-30
@@ -46,19 +46,19 @@ def significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def result(value: float) -> float:
-    """Round a score, the end of an interval, or a point of a curve.
+def round_result(value: float) -> float:
+    """Round a score, an interval's end or a point of a curve to 9 decimals; -0.0 becomes 0.0.
 
-    >>> result(0.1 + 0.2), result(-1e-17)
+    >>> round_result(0.1 + 0.2), round_result(-1e-17)
     (0.3, 0.0)
     """
     return round(float(value), FINEST) + 0.0
 
 
-def results(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round many results; each equals that of `result`.
+def round_results(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round an array as `round_result` rounds each of its numbers.
 
-    >>> results(np.array([0.1 + 0.2, -1e-17, np.nan])).tolist()
+    >>> round_results(np.array([0.1 + 0.2, -1e-17, np.nan])).tolist()
     [0.3, 0.0, nan]
     """
     scaled = values * 10.0**FINEST
@@ -66,5 +66,5 @@ def results(values: NDArray[np.float64]) -> NDArray[np.float64]:
     # Scaling is inexact, which matters where the next digit may be a 5; the largest numbers have no such digits.
     with np.errstate(invalid="ignore"):
         unsure = (np.abs(np.abs(scaled - np.trunc(scaled)) - 0.5) < 1e-3) | (np.abs(scaled) > 1e12)
-    rounded[unsure] = [result(value) for value in values[unsure].tolist()]
+    rounded[unsure] = [round_result(value) for value in values[unsure].tolist()]
     return rounded + 0.0

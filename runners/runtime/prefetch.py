@@ -11,8 +11,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ahead(function: Callable[[T], R], items: Iterable[T], workers: int, depth: int = 2) -> Iterator[R]:
-    """Map on threads, in order, at most `depth` items per thread ahead of the consumer.
+def map_ahead(function: Callable[[T], R], items: Iterable[T], workers: int, depth: int = 2) -> Iterator[R]:
+    """Yield `function(item)` in order, computed on threads ahead of the consumer.
 
     Decoding, filtering and hashing release Python's lock, so threads suffice, and a killed runner leaves no process behind.
     """

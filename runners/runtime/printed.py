@@ -13,7 +13,7 @@ from html import escape
 
 from qualm.runners.runtime.colours import GRID, INK
 from qualm.runners.runtime.plot import LABEL, TITLE, Plot, group
-from qualm.runners.runtime.short_names import shortened
+from qualm.runners.runtime.short_names import shorten_names
 
 POINT = 0.7
 MILLIMETRES = {"column": 85.0, "page": 175.0}
@@ -35,10 +35,10 @@ _FOOT = LABEL + 8
 _VARIABLE = re.compile(r"var\(--(\w+)\)")
 
 
-def units(width: str) -> float:
-    """Convert a width to lengths of plots.
+def plot_width(width: str) -> float:
+    """Return a figure width (`column`, `page` or millimetres) in plot units of POINT points.
 
-    >>> round(units("column") * POINT / 72 * 25.4, 3), round(units("120") * POINT / 72 * 25.4, 3)
+    >>> round(plot_width("column") * POINT / 72 * 25.4, 3), round(plot_width("120") * POINT / 72 * 25.4, 3)
     (85.0, 120.0)
 
     Raises:
@@ -53,24 +53,24 @@ def units(width: str) -> float:
     return millimetres / 25.4 * 72 / POINT
 
 
-def cut(text: str, room: float, size: float = LABEL) -> str:
-    """Shorten a text in its middle, since names of one family differ at their ends.
+def shorten_text(text: str, width: float, size: float = LABEL) -> str:
+    """Shorten a text in its middle to a width in plot units; names often differ at their ends.
 
-    >>> cut("entropy@mode=strict", 70)
+    >>> shorten_text("entropy@mode=strict", 70)
     'entropy@…ict'
     """
-    most = _characters(room, size)
+    most = _characters(width, size)
     end = (most - 1) // 3
     return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"
 
 
-def cut_apart(texts: Sequence[str], room: float, size: float = LABEL) -> list[str]:
-    """Shorten texts so that they stay different.
+def shorten_texts(texts: Sequence[str], width: float, size: float = LABEL) -> list[str]:
+    """Shorten texts to a width in plot units so that they stay different.
 
-    >>> cut_apart(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 70)
+    >>> shorten_texts(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 70)
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
     """
-    return shortened(texts, _characters(room, size), lambda text: cut(text, room, size))
+    return shorten_names(texts, _characters(width, size), lambda text: shorten_text(text, width, size))
 
 
 def _characters(room: float, size: float) -> int:
@@ -86,7 +86,7 @@ class PlotPanel:
 
 @dataclass
 class Axes:
-    """Axes that the panels of a figure share."""
+    """Marks, as (value, label), and titles of the axes that all panels of a figure share."""
 
     x: Sequence[tuple[float, str]]
     y: Sequence[Sequence[tuple[float, str]]]
@@ -102,7 +102,7 @@ class Drawing:
     shapes: list[str] = field(default_factory=list)
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Draw a wrapped line of swatches; entries are (kind and colour, text)."""
+        """Draw a wrapped legend of ("KIND COLOUR", text); KIND is box, line, dashed or dotted."""
         x, y = 0.0, self.height + LABEL
         for swatch, text in entries:
             wide = 20 + len(text) * CHARACTER + 14
@@ -114,7 +114,7 @@ class Drawing:
         self.height = y + 8 if entries else self.height
 
     def panels(self, panels: Sequence[PlotPanel], axes: Axes, columns: int, left: float) -> None:
-        """Draw panels in rows with shared axes.
+        """Draw panels in rows of `columns`, with shared axes; `left` is the room for y labels.
 
         Plots at the same place must be of equal size (`panel_width`).
         """
@@ -123,7 +123,7 @@ class Drawing:
         wide = panel_width(self.width, columns, left)
         heights = [plot.height for plot in panels[0].plots]
         tall = _HEAD + sum(heights) + GAP / 2 * (len(heights) - 1)
-        titles = cut_apart([panel.title for panel in panels], wide, TITLE)
+        titles = shorten_texts([panel.title for panel in panels], wide, TITLE)
         for place, panel in enumerate(panels):
             row, column = divmod(place, columns)
             x, y = left + column * (wide + GAP), self.height + row * (tall + GAP)
@@ -136,7 +136,7 @@ class Drawing:
                 plot.x_axis([(v, text if lowest else "") for v, text in axes.x])
                 self.shapes.append(group(x, top, plot.below + plot.shapes))
                 if column == 0 and index < len(axes.y_titles):
-                    self.shapes.append(upright(LABEL, top + plot.height / 2, axes.y_titles[index]))
+                    self.shapes.append(vertical_label(LABEL, top + plot.height / 2, axes.y_titles[index]))
                 top += plot.height + GAP / 2
         rows, across = -(-len(panels) // columns), min(columns, len(panels))
         self.height += rows * (tall + GAP) - GAP + _FOOT
@@ -146,23 +146,23 @@ class Drawing:
             self.height += TITLE + 8
 
     def svg(self, title: str, caption: str) -> str:
-        """Return the document, with title and caption for screen readers."""
+        """Return the SVG document, with title and caption for screen readers."""
         wide, tall = (f"{size * POINT:.2f}" for size in (self.width, self.height + 2))
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}pt" height="{tall}pt" viewBox="0 0 {wide} {tall}" role="img">'
         texts = f"<title>{escape(title)}</title><desc>{escape(caption)}</desc>"
         body = "\n".join(self.shapes)
-        return coloured(f'{head}{texts}\n<g transform="scale({POINT})" font-family="{FONTS}">\n{body}\n</g></svg>\n', PALETTE)
+        return replace_colours(f'{head}{texts}\n<g transform="scale({POINT})" font-family="{FONTS}">\n{body}\n</g></svg>\n', PALETTE)
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """Return the width of one of several panels side by side."""
+    """Return the width of each of `columns` panels within a drawing; `left` is for y labels."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 
-def coloured(svg: str, palette: Mapping[str, str]) -> str:
-    """Replace colour names in a drawing.
+def replace_colours(svg: str, palette: Mapping[str, str]) -> str:
+    """Replace each `var(--NAME)` of an SVG by the palette's colour.
 
-    >>> coloured('<path fill="var(--ink)"/>', {"ink": "#000"})
+    >>> replace_colours('<path fill="var(--ink)"/>', {"ink": "#000"})
     '<path fill="#000"/>'
     """
     return _VARIABLE.sub(lambda match: palette[match[1]], svg)
@@ -173,12 +173,12 @@ def label(x: float, y: float, text: str, anchor: str = "start", size: float = LA
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}" fill="{INK}"{more}>{escape(text)}</text>'
 
 
-def upright(x: float, y: float, text: str, anchor: str = "middle", size: float = TITLE) -> str:
+def vertical_label(x: float, y: float, text: str, anchor: str = "middle", size: float = TITLE) -> str:
     return f'<g transform="translate({x:.1f},{y:.1f}) rotate(-90)">{label(0, 0, text, anchor, size)}</g>'
 
 
 def box(x: float, y: float, wide: float, tall: float, fill: str, stroke: str = "") -> str:
-    """Draw a rectangle, with an outline if it has a stroke."""
+    """Return an SVG rectangle, outlined if `stroke` is given."""
     line = f' stroke="{stroke}" stroke-width="0.6"' if stroke else ""
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" fill="{fill}"{line} />'
 

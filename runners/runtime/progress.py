@@ -18,7 +18,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(settings: Settings, label: str, total: int | None = None) -> Iterator[Advance]:
-    """Show a bar, or a count without `total`; call the yielded function for every step."""
+    """Show the progress of a stage: a bar, or without `total` a count; yields `advance(n=1)`."""
     if status.is_read():
         steps = _Steps(label, total, heard=settings.progress and is_first())
         yield steps
@@ -40,7 +40,7 @@ def progress(settings: Settings, label: str, total: int | None = None) -> Iterat
 
 
 class _Steps:
-    """Count steps, and report them at most once per INTERVAL."""
+    """Counter that reports to `qualm run`, at most once per INTERVAL."""
 
     def __init__(self, label: str, total: int | None, heard: bool) -> None:
         self._label, self._total, self._heard = label, total, heard

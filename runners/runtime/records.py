@@ -16,7 +16,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.sample import AS_GIVEN
 from qualm.registry.text import ProjectError
-from qualm.runners.runtime.precision import FINEST, result
+from qualm.runners.runtime.precision import FINEST, round_result
 
 _NOTHING = (
     "{}: expected a Parquet table, found nothing; `qualm plan` shows which stage makes it, `dvc pull` fetches what others have computed"
@@ -29,13 +29,13 @@ GROUP_ROWS = 64 * 1024
 
 
 class RecordError(ProjectError):
-    """A table is not as expected; the message names file, expectation and finding."""
+    """A table is missing, damaged, or has other columns than its schema."""
 
 
 def write_table(
     path: Path, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema, provenance: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a table with exactly `schema`, atomically, with equal bytes for equal rows.
+    """Write a Parquet table with exactly `schema`, atomically, equal bytes for equal rows.
 
     Doubles are rounded as results are (`qualm.runners.runtime.precision`), except in columns marked `AS_GIVEN`.
 
@@ -53,7 +53,7 @@ def write_table(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a table that comes in parts, with one row group and one part in memory.
+    """Write a Parquet table that comes in parts, one of them in memory at a time.
 
     The bytes equal those of `write_table`. The schema must have no column that is written only if it has values.
     """
@@ -78,7 +78,7 @@ def _metadata(schema: pa.Schema, provenance: Mapping[str, Any] | None) -> dict[b
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a Parquet file, or all `*.parquet` of a folder in name order, and check the schema."""
+    """Read a Parquet file, or all of a folder in name order; RecordError for other columns."""
     expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
     for file in _files(path):
@@ -92,7 +92,7 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 class RowGroups:
-    """The row groups of a table, read one at a time, each checked against the schema.
+    """Row groups of a table, or of a folder of tables, each read when asked for.
 
     Args:
         columns: default columns to read.
@@ -115,7 +115,7 @@ class RowGroups:
         return len(self._places)
 
     def read(self, place: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read one group.
+        """Read one row group, by its number.
 
         Raises:
             RecordError: the table lacks a column, or is damaged.
@@ -153,8 +153,8 @@ def read_schema(path: Path) -> pa.Schema:
         raise RecordError(f"{path}: not a readable Parquet table: {error}{_REMEDY}") from error
 
 
-def check_names(path: Path, schema: pa.Schema) -> list[Path]:
-    """Return the files of a table or folder of tables; raise RecordError if one is missing, damaged, or has other columns."""
+def check_columns(path: Path, schema: pa.Schema) -> list[Path]:
+    """Return the files of a table or folder; RecordError for damage or other columns."""
     files = _files(path)
     for file in files:
         actual = read_schema(file)
@@ -164,13 +164,13 @@ def check_names(path: Path, schema: pa.Schema) -> list[Path]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the `provenance` of a table; empty for a foreign file."""
+    """Return the `provenance` that a table was written with; {} without one."""
     raw = (pq.read_schema(path).metadata or {}).get(b"qualm")
     return json.loads(raw) if raw else {}
 
 
-def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
-    """Yield rows of a table or folder of tables, one batch in memory at a time."""
+def iterate_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table or folder as dicts, one batch in memory at a time."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         reader = pq.ParquetFile(file)
@@ -180,7 +180,7 @@ def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None,
 
 
 def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the points of a plot, rounded as results are; ValueError for unknown fields."""
+    """Write row dicts as CSV, floats rounded as results; ValueError for unknown keys."""
     write_csv_cells(path, fields, (_in_order(row, fields) for row in rows))
 
 
@@ -191,11 +191,11 @@ def _in_order(row: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
 
 
 def write_csv_cells(path: Path, fields: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows of cells in the order of the fields, rounded as results are."""
+    """Write rows of values, in the order of the fields, as CSV, floats rounded as results."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(fields)
-        writer.writerows([result(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
+        writer.writerows([round_result(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
 
 
 class ShardWriter:
@@ -264,7 +264,7 @@ class ShardWriter:
 
 
 class TableWriter(ShardWriter):
-    """Write rows as one Parquet file, which is published if the block ends without an error."""
+    """Write rows as one Parquet file, which is published if the context ends without an error."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path.with_name(f".{path.stem}"), schema, shard_bytes=2**62)
@@ -299,7 +299,7 @@ def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str, remedy: st
 
 
 def _where_used(schema: pa.Schema) -> set[str]:
-    """Return the columns that are left out of tables in which they have no value."""
+    """Return the names of columns that tables lack if all their values are null."""
     return {f.name for f in schema if b"written" in (f.metadata or {})}
 
 

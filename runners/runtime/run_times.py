@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qualm.registry.formats import atomic
 from qualm.runners.runtime.settings import FILE, read_settings
-from qualm.runners.runtime.spending import Spent, spending
+from qualm.runners.runtime.spending import Spent, read_spent
 from qualm.runners.runtime.stage import LOCAL, read_record
 from qualm.runners.runtime.stamp import WIDTH, named_lines, text_svg
 
@@ -19,7 +19,7 @@ _LINE, _LONGEST = 19, 40
 
 @dataclass(frozen=True)
 class StageTime:
-    """A stage's last run in this checkout."""
+    """Seconds, end and processor of a stage's last run in this checkout."""
 
     seconds: float
     ended: str = ""
@@ -28,7 +28,7 @@ class StageTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Times and costs of a spec in this checkout."""
+    """Times of a spec's stages in this checkout, and what it spent on servers."""
 
     stages: Mapping[str, StageTime] = field(default_factory=dict)
     """Stage -> its last run, longest first; stages that never ran here are missing."""
@@ -40,40 +40,40 @@ class RunTimes:
 
 
 def run_times(spec: str, root: Path = Path()) -> RunTimes:
-    """Read the run times of a spec's stages, longest first, and what its requests cost."""
+    """Read the times of a spec's stages, longest first, and what it spent on servers."""
     times: dict[str, StageTime] = {}
     for path in sorted((root / "specs" / spec / "stages").glob("*.json")):
         record = read_record(root, spec, path.stem)
         if isinstance(seconds := record.get("seconds"), int | float):
             times[path.stem] = StageTime(seconds, str(record.get("ended", "")), str(record.get("processor", "")))
     ordered = sorted(times.items(), key=lambda item: -item[1].seconds)
-    return RunTimes(dict(ordered), spending(root, read_settings(root / FILE).store, spec))
+    return RunTimes(dict(ordered), read_spent(root, read_settings(root / FILE).store, spec))
 
 
 def write_times(spec: str, root: Path = Path()) -> None:
-    """Write the image beside the records of runs, where the report finds it."""
-    atomic.write_text(root / LOCAL / "runs" / spec / PICTURE, picture(run_times(spec, root)))
+    """Write a spec's times as an SVG image, which the report shows."""
+    atomic.write_text(root / LOCAL / "runs" / spec / PICTURE, times_svg(run_times(spec, root)))
 
 
 def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
-    """List the sums, then every stage."""
+    """Return (name, text) rows: total time, money spent, then the time of every stage."""
     n = len(times.stages)
     sums = (
-        f"{duration(times.seconds)} in {n} {'stage' if n == 1 else 'stages'}, each as it last ran here"
+        f"{format_duration(times.seconds)} in {n} {'stage' if n == 1 else 'stages'}, each as it last ran here"
         if n
         else "not known: nothing ran here"
     )
-    lost = f", {dollars(times.spent.open)} of it reserved for requests that have not ended" if times.spent.open else ""
-    cost = f"{dollars(times.spent.all)}{lost}" if times.spent.all else "nothing"
-    return [("Time", sums), ("Spent on servers", cost), *((name, duration(time.seconds)) for name, time in times.stages.items())]
+    lost = f", {format_dollars(times.spent.open)} of it reserved for requests that have not ended" if times.spent.open else ""
+    cost = f"{format_dollars(times.spent.all)}{lost}" if times.spent.all else "nothing"
+    return [("Time", sums), ("Spent on servers", cost), *((name, format_duration(time.seconds)) for name, time in times.stages.items())]
 
 
-def picture(times: RunTimes) -> str:
-    """Draw times as an SVG of text, with the slowest stages."""
+def times_svg(times: RunTimes) -> str:
+    """Return an SVG of text with the totals and the slowest stages."""
     rows = times_in_words(times)
     slowest = rows[: 2 + SLOWEST]
     if rest := list(times.stages.values())[SLOWEST:]:
-        slowest.append((f"{len(rest)} more", duration(sum(time.seconds for time in rest))))
+        slowest.append((f"{len(rest)} more", format_duration(sum(time.seconds for time in rest))))
     lines: list[str] = []
     y = 14
     for number, (key, value) in enumerate(slowest):
@@ -89,10 +89,10 @@ def picture(times: RunTimes) -> str:
     return text_svg(lines, y)
 
 
-def duration(seconds: float) -> str:
-    """Format a duration with at most two units.
+def format_duration(seconds: float) -> str:
+    """Format seconds with at most two units: `3 h 20 min`.
 
-    >>> duration(0.5), duration(58.3), duration(200), duration(12_000), duration(180_000)
+    >>> format_duration(0.5), format_duration(58.3), format_duration(200), format_duration(12_000), format_duration(180_000)
     ('0.5 s', '58 s', '3 min', '3 h 20 min', '2 d 2 h')
     """
     if seconds < 60:
@@ -104,10 +104,10 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
-def dollars(amount: float) -> str:
-    """Format an amount: with cents from $0.10, else two significant digits.
+def format_dollars(amount: float) -> str:
+    """Format dollars with cents from $0.10 on, else with two significant digits.
 
-    >>> dollars(1234.5), dollars(0.01234)
+    >>> format_dollars(1234.5), format_dollars(0.01234)
     ('$1,234.50', '$0.012')
     """
     return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"

@@ -36,7 +36,7 @@ BATCH_SHARE = 0.5
 
 
 class SettingValueError(ValueError):
-    """A setting with an invalid value."""
+    """A setting is unknown or has an invalid value; the message names it."""
 
 
 Dollars = Annotated[float, Ge(0), Le(10_000_000)]
@@ -47,17 +47,20 @@ PerMinute = Annotated[float, Ge(0), Le(10_000_000_000)]
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per million tokens."""
+    """Price of tokens, in dollars per million."""
 
     input: Dollars
     output: Dollars
 
     def dollars(self, read: int, written: int) -> float:
+        """Return the price of so many tokens sent and received."""
         return (read * self.input + written * self.output) / 1e6
 
 
 @dataclass(frozen=True)
 class Server:
+    """Settings of a model on a server: address, key, rate limits, prices, spending limits."""
+
     address: str = ""
     """Address up to and including `/v1`, if it differs from the spec's `base_url`."""
     key: str = ""
@@ -98,7 +101,7 @@ class Server:
 
 
 def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Check the tables of all servers; raise SettingValueError for unknown or wrong settings."""
+    """Return the tables [servers....] with converted values; SettingValueError if invalid."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}
@@ -116,8 +119,8 @@ def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
     return servers
 
 
-def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
-    """Return a model's settings: its table over the server's over `default`.
+def server_settings(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
+    """Return a model's server settings: the model's table over its server's over `default`.
 
     Raises:
         SettingValueError: a cap on spending without a price to count by.
@@ -152,7 +155,7 @@ _BOUND_WORDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
 
 def describe_type(annotation: Any) -> str:
-    """Describe the allowed values of a type for messages: `a number above 0 and at most 1`."""
+    """Return a type's allowed values in words: `a number above 0 and at most 1`."""
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(get_args(annotation))}"
     bounds = [f"{_BOUND_WORDS[type(b)]} {astuple(b)[0]:,}" for b in getattr(annotation, "__metadata__", ())]
@@ -160,7 +163,7 @@ def describe_type(annotation: Any) -> str:
 
 
 def convert_setting(value: Any, annotation: Any, at: str) -> Any:
-    """Return a TOML value in its setting's type; raise SettingValueError that names `at`."""
+    """Convert a TOML value to its setting's type; SettingValueError names `at` on failure."""
     if annotation == Price | None:
         return _price(value, at)
     if not fits(annotation, value):
@@ -169,7 +172,7 @@ def convert_setting(value: Any, annotation: Any, at: str) -> Any:
 
 
 def convert_settings(table: Any, types: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
-    """Return a table of settings in their types; raise SettingValueError for unknown or wrong ones."""
+    """Convert a table of settings to their types; SettingValueError for unknown or wrong ones."""
     if not isinstance(table, Mapping):
         raise SettingValueError(f"{where}: expected a table of settings, got {table!r}")
     if unknown := [name for name in table if name not in types]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
+    """What a known server supports, and its address."""
+
     title: str
     base_url: str
     key: str = ""
@@ -106,7 +108,7 @@ REQUIRED_FIELDS = {"logprobs": "top", "truncated_entropies": "top", "partial_p_t
 
 
 def unsupported_reason(preset: Preset | None, parameters: Iterable[str]) -> str:
-    """Return why a server cannot give what these parameters ask for; "" if it can."""
+    """Return why a server cannot give what these spec parameters ask for; "" if it can."""
     if preset is None or all(getattr(preset, REQUIRED_FIELDS[name]) for name in parameters if name in REQUIRED_FIELDS):
         return ""
     what = "log-probabilities of prompts" if preset.top else "log-probabilities"
@@ -114,9 +116,9 @@ def unsupported_reason(preset: Preset | None, parameters: Iterable[str]) -> str:
 
 
 def find_unsupported(
-    preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, heat: float = 0.0
+    preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, temperature: float = 0.0
 ) -> dict[str, str]:
-    """Map each parameter that the server does not support to an error message.
+    """Return parameter -> error message for each parameter that the server does not support.
 
     Args:
         preset: the server.
@@ -124,7 +126,7 @@ def find_unsupported(
         prompts: whether prompts are scored.
         n: whether a request asks for several answers.
         seeds: whether requests have seeds.
-        heat: sampling temperature.
+        temperature: sampling temperature.
     """
     wrong: dict[str, str] = {}
     if logprobs > preset.top:
@@ -136,6 +138,6 @@ def find_unsupported(
         wrong["n"] = f"{preset.title} gives one answer to a request"
     if seeds and not preset.seeds:
         wrong["seeds"] = f"{preset.title} takes no seed"
-    if heat > preset.hottest:
-        wrong["preset"] = f"{preset.title} draws at temperatures up to {preset.hottest:g}, got {heat:g} (`inference: temperature`)"
+    if temperature > preset.hottest:
+        wrong["preset"] = f"{preset.title} draws at temperatures up to {preset.hottest:g}, got {temperature:g} (`inference: temperature`)"
     return wrong

@@ -45,12 +45,12 @@ VLLM: Mapping[str, Any] = {
 
 
 class SettingsError(Exception):
-    """A setting that does not exist or has the wrong type."""
+    """A setting is unknown, invalid, or lacks another that it needs; the message says which."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Local settings; the environment wins over the file, the file over these defaults."""
+    """Local settings of runs: environment variables over qualm.toml over these defaults."""
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `mps`: as Lightning's accelerator."""
@@ -95,9 +95,9 @@ class Settings:
     """Spec whose spending is counted, set by a stage."""
 
     def server(self, base_url: str, model: str) -> Server:
-        """Return a server's configuration; SettingsError for a spending limit without a price."""
+        """Return a model's server settings; SettingsError for a spending limit without a price."""
         try:
-            server = servers.server(self.servers, base_url, model)
+            server = servers.server_settings(self.servers, base_url, model)
         except SettingValueError as error:
             raise SettingsError(f"{FILE}: {error}") from None
         requests, tokens = server.requests_per_minute / self.jobs, server.tokens_per_minute / self.jobs
@@ -116,17 +116,17 @@ class Settings:
 
     @property
     def training_strategy(self) -> str:
-        """Return `strategy`, or `auto` if fine-tunes do not have it."""
+        """Return `strategy` for fine-tunes: `auto` where it is for inference only."""
         return "auto" if self.strategy in ("tensor_parallel", "device_map") else self.strategy
 
     @property
     def batch(self) -> int:
-        """Return `batch_size`, or its default on a CPU."""
+        """Return `batch_size`, or 32 if it is not set."""
         return self.batch_size or BATCH
 
 
 def read_settings(file: Path = FILE) -> Settings:
-    """Read settings from `qualm.toml` and `QUALM_*` variables.
+    """Return the settings of a qualm.toml file and of `QUALM_*` variables.
 
     Raises:
         SettingsError: an unknown key, or a value of the wrong type.
@@ -167,7 +167,7 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_text(text: str, kind: Any) -> Any:
-    """Convert an environment variable's text to a type; return it unchanged on failure."""
+    """Convert an environment variable's text to bool, int or float; unchanged if it is none."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:
@@ -177,7 +177,7 @@ def _of_text(text: str, kind: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Return True in the process that writes outputs, the first of a distributed run."""
+    """Return True in the first process of a distributed run, which writes outputs."""
     for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
         ranks = [os.environ[name] for name in names if name in os.environ]
         if ranks:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 
-def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) -> list[str]:
-    """Shorten names to at most `most` characters so that they stay different.
+def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[str], str]) -> list[str]:
+    """Shorten names to at most `max_characters` characters each, all different.
 
     >>> shortened(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
@@ -14,14 +14,14 @@ def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) ->
         alike.setdefault(shorten(name), []).append(name)
     short = {same[0]: text for text, same in alike.items() if len(same) == 1}
     for same in (same for same in alike.values() if len(same) > 1):
-        short |= _apart(same, most, set(short.values()))
+        short |= _apart(same, max_characters, set(short.values()))
     return [short[name] for name in names]
 
 
-def _apart(names: Sequence[str], most: int, taken: set[str]) -> dict[str, str]:
-    """Shorten names with equal beginnings: first letters, and the text from where they differ."""
-    head = max(1, most // 6)
-    room = most - head - 1
+def _apart(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[str, str]:
+    """Map names that `shorten` makes equal to short forms that differ."""
+    head = max(1, max_characters // 6)
+    room = max_characters - head - 1
     differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
     start = max(head, _word(names[0], next(differs, min(map(len, names)))))
     short: dict[str, str] = {}
@@ -32,13 +32,13 @@ def _apart(names: Sequence[str], most: int, taken: set[str]) -> dict[str, str]:
         while text in taken or text in short.values():
             number += 1
             mark = f"…{number}"
-            text = f"{text[: most - len(mark)]}{mark}"
+            text = f"{text[: max_characters - len(mark)]}{mark}"
         short[name] = text
     return short
 
 
 def _word(name: str, place: int) -> int:
-    """Return the start of the word or number at a place."""
+    """Return the start of the word or number that contains a character position."""
     while place and (name[place - 1].isalnum() or name[place - 1] == "."):
         place -= 1
     return place

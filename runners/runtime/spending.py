@@ -29,6 +29,8 @@ ANSWERED_BY = 900.0
 
 @dataclass(frozen=True)
 class Spent:
+    """Dollars that were spent, and dollars reserved for requests without an end."""
+
     settled: float = 0.0
     open: float = 0.0
     """Reservations of requests without an end, running or killed, at their maximum."""
@@ -46,8 +48,8 @@ class _Hold:
     at: float
 
     @property
-    def alive(self) -> bool:
-        """Return True if the request may still end."""
+    def is_open(self) -> bool:
+        """Return True if the request may still end: its process runs, and it is not too old."""
         host, _, pid = self.by.rpartition(":")
         if time.time() - self.at > ANSWERED_BY:
             return False
@@ -55,7 +57,7 @@ class _Hold:
 
 
 class Ledger:
-    """Ledger of a spec's spending, safe for threads and processes.
+    """A spec's spending on servers in a file, with limits; safe for threads and processes.
 
     Args:
         cap: dollars of all accounts together; 0 = no limit.
@@ -70,14 +72,14 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve an amount; return its key, or WAIT if running requests leave no room at present.
+        """Reserve dollars; return the reservation's key, or WAIT while there is no room.
 
         A key that is reserved already reserves nothing more.
 
         Raises:
             SpendingLimitError: a limit would be exceeded whatever running requests cost.
         """
-        with self._lock, self._journal.turn():
+        with self._lock, self._journal.locked():
             self._refresh()
             if key in self._holds:
                 return key
@@ -94,23 +96,23 @@ class Ledger:
 
     def settle(self, key: str, spent: float) -> None:
         """Replace a spending reservation by the actual cost."""
-        with self._lock, self._journal.turn():
+        with self._lock, self._journal.locked():
             self._append({"settle": key, "spent": spent, "account": self.account})
 
     def holds(self, key: str) -> bool:
-        """Return True if the reservation of a request is open."""
+        """Return True if a reservation of this key is open."""
         with self._lock:
             self._refresh()
             return key in self._holds
 
     def room(self) -> float:
-        """Return the dollars below the nearest limit; infinite without limits."""
+        """Return the dollars left below the nearest limit; infinite without limits."""
         with self._lock:
             self._refresh()
             return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)
 
     def spent(self, account: str = "") -> Spent:
-        """Return the spending of one account, or of all."""
+        """Return what one account (model and server) has spent and reserved; "" is all accounts."""
         with self._lock:
             self._refresh()
             settled = sum(n for name, n in self._settled.items() if account in ("", name))
@@ -121,11 +123,11 @@ class Ledger:
         return [cap for cap in caps if cap[1]]
 
     def _sums(self, account: str) -> tuple[float, float]:
-        """Return the dollars that are certainly spent, and those of open reservations."""
+        """Return (dollars surely spent, dollars of open reservations) of an account; "" is all."""
         held = [h for h in self._holds.values() if account in ("", h.account)]
-        lost = sum(h.most for h in held if not h.alive)
+        lost = sum(h.most for h in held if not h.is_open)
         settled = sum(n for name, n in self._settled.items() if account in ("", name))
-        return settled + lost, sum(h.most for h in held if h.alive)
+        return settled + lost, sum(h.most for h in held if h.is_open)
 
     def _append(self, entry: dict[str, object]) -> None:
         self._journal.append(json.dumps(entry).encode() + b"\n")
@@ -155,10 +157,10 @@ class Ledger:
 
 
 def ledger_path(store: str, spec: str) -> Path:
-    """Return the ledger's path: beside the store, so that machines share both."""
+    """Return the path of a spec's spending file, beside the answer store."""
     return Path(store).parent / FOLDER / f"{spec}.jsonl"
 
 
-def spending(root: Path, store: str, spec: str) -> Spent:
-    """Return what a spec of a checkout has spent on servers."""
+def read_spent(root: Path, store: str, spec: str) -> Spent:
+    """Return what a spec of a checkout has spent on servers, and reserved."""
     return Ledger(root / ledger_path(store, spec), 0.0).spent()

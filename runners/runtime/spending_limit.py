@@ -13,10 +13,10 @@ class SpendingLimitError(Exception):
 
 
 class SpendingLimit(Protocol):
-    """Reservations against a spending limit; thread-safe."""
+    """Interface of a spending limit: reserve, then settle; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars and return the reservation's key, or WAIT; an open key is returned unchanged.
+        """Reserve dollars; return the reservation's key (an open key unchanged), or WAIT.
 
         Raises:
             SpendingLimitError: there never will be room.
@@ -26,14 +26,14 @@ class SpendingLimit(Protocol):
         """Replace a reservation by the actual cost."""
 
     def holds(self, key: str) -> bool:
-        """Return whether a reservation is open."""
+        """Return whether a reservation of this key is open."""
 
     def room(self) -> float:
         """Return the dollars that can be reserved now; infinite without a limit."""
 
 
 class RunLimit:
-    """Spending limit of one run; `qualm.runners.runtime.spending` has one over all runs."""
+    """Spending limit of one run, in memory."""
 
     def __init__(self, cap: float) -> None:
         """`cap`: dollars; 0 = no limit."""

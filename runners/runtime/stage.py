@@ -23,7 +23,7 @@ from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.text import ProjectError
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stamp import here, used
+from qualm.runners.runtime.stamp import memory_used, run_facts
 
 LOCAL = Path(".qualm")
 """Local files of a checkout: scratch, locks, records of runs, the answer store. Ignored by git and DVC."""
@@ -34,16 +34,16 @@ ANSWERS = "answers"
 
 
 class StageError(ProjectError):
-    """A stage cannot continue; the message says why and what to do. Exit status 1."""
+    """A stage cannot go on; the message says why and what to do. Exit status 1."""
 
 
 class PluginFailedError(StageError):
-    """An unexpected exception of a plugin (`__cause__`), whose traceback is logged."""
+    """A plugin raised an unexpected exception (`__cause__`), whose traceback is logged."""
 
 
 @dataclass
 class Stage:
-    """The content of `specs/SPEC/stages/NAME.json`, with the settings and counters of a run."""
+    """One stage at run time: what its JSON file says, with settings and counters."""
 
     key: str
     """SPEC/NAME, the argument of `python -m qualm.runners`."""
@@ -62,7 +62,7 @@ class Stage:
 
     @property
     def scratch(self) -> Path:
-        """Return the stage's own folder for unfinished files, which survives a kill."""
+        """Return the stage's folder for unfinished files, created if missing; it survives a kill."""
         path = LOCAL / "scratch" / self.spec / self.name
         create_folder(path)
         return path
@@ -72,20 +72,20 @@ class Stage:
             self.counters[name] = self.counters.get(name, 0) + n
 
     def publish(self, output: Path, target: str | Path) -> None:
-        """Move a finished file or folder to its place in one rename."""
+        """Move a finished file or folder to its output path in one rename."""
         atomic.publish(output, Path(target))
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Return the facts for tables, equal in all runs of this stage: no times or hosts."""
-        return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": libraries()}
+        """Return facts for tables that are equal in all runs of this stage: no times or hosts."""
+        return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": content_libraries()}
 
 
-def leaves(tree: Any) -> Iterator[str]:
-    """Yield the paths in nested mappings."""
+def nested_paths(tree: Any) -> Iterator[str]:
+    """Yield all paths in nested mappings of paths."""
     if isinstance(tree, Mapping):
         for value in tree.values():
-            yield from leaves(value)
+            yield from nested_paths(value)
     else:
         yield str(tree)
 
@@ -94,8 +94,8 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
 
 
-def libraries() -> dict[str, str]:
-    """Return the versions of libraries that shape content, without importing them."""
+def content_libraries() -> dict[str, str]:
+    """Return name -> version of Python and the libraries that shape content."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": platform.python_version()}
@@ -109,7 +109,7 @@ def libraries() -> dict[str, str]:
 
 
 def read_record(root: Path, spec: str, name: str) -> dict[str, Any]:
-    """Return the record of a stage's last run in this checkout; empty without one."""
+    """Return the record (JSON) of a stage's last run in this checkout; {} without one."""
     try:
         record = json.loads(textfiles.read_text(root / LOCAL / "runs" / spec / f"{name}.json"))
     except (textfiles.TextFileError, ValueError, RecursionError):
@@ -129,11 +129,11 @@ def read_stage(key: str, settings: Settings) -> Stage:
         raise StageError(f"{error}; `qualm compile` rewrites it") from None
     except (ValueError, RecursionError) as error:
         raise StageError(f"{path}: not JSON ({error}); `qualm compile` rewrites it") from None
-    return stage_of(key, raw, settings)
+    return make_stage(key, raw, settings)
 
 
-def stage_of(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
-    """Create a stage from its compiled JSON."""
+def make_stage(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
+    """Create a stage from its key SPEC/NAME and its compiled JSON."""
     spec, _, name = key.partition("/")
     params = to_lists(raw["params"])
     return Stage(key, spec, name, raw["kind"], params, raw["inputs"], raw["outputs"], raw["seed"], replace(settings, spec=spec))
@@ -141,7 +141,7 @@ def stage_of(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
 
 @contextmanager
 def only_writer(stage: Stage) -> Iterator[None]:
-    """Hold the stage's lock, waiting for another run to end; forked processes do not keep it."""
+    """Hold the stage's lock within this context, after waiting for another run to end."""
     lock = ProcessLock(LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock")
     this_process = str(os.getpid())
     if not lock.acquire(this_process):
@@ -157,14 +157,14 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 
 def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
-    """Record the stored answers of an unfinished run in the stage's local record."""
+    """Write the origins of stored answers into an unfinished stage's local record."""
     record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
     atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
 def write_record(stage: Stage, seconds: float) -> None:
-    """Record the run: git revision, hardware, peak memory, time, counters."""
+    """Write the local record of a finished run: revision, hardware, memory, time, counters."""
     times = {"seconds": round(seconds, 3), "counters": stage.counters}
-    record: Mapping[str, Any] = {**stage.provenance, **here(), **used(), **times, **stage.facts, "qualm": __version__}
+    record: Mapping[str, Any] = {**stage.provenance, **run_facts(), **memory_used(), **times, **stage.facts, "qualm": __version__}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -26,8 +26,8 @@ _LONGEST = 48
 """Characters per line; those of a commit are narrow."""
 
 
-def here(root: Path = Path()) -> dict[str, Any]:
-    """Return the commit, whether it has uncommitted changes, the machine and the time."""
+def run_facts(root: Path = Path()) -> dict[str, Any]:
+    """Return git commit, uncommitted changes, machine, cores and time, as JSON."""
     commit, dirty = head_commit(root)
     return {
         "git": commit,
@@ -39,8 +39,8 @@ def here(root: Path = Path()) -> dict[str, Any]:
     }
 
 
-def used() -> dict[str, Any]:
-    """Return the peak memory of this process, and the names and peaks of its GPUs.
+def memory_used() -> dict[str, Any]:
+    """Return the peak memory of this process, and the names and peaks of its GPUs, as JSON.
 
     A GPU's peak counts torch's tensors since the batch size was last measured, without other processes of the stage.
     """
@@ -53,17 +53,17 @@ def used() -> dict[str, Any]:
 
 
 def write_stamp(spec: str, root: Path = Path()) -> None:
-    """Write both files for a spec whose results are up to date."""
+    """Write a spec's run facts, as JSON and as an SVG image, once its results are up to date."""
     folder = root / ".qualm" / "runs" / spec
-    facts = here(root)
+    facts = run_facts(root)
     if gpus := _gpus(folder):
         facts["gpus"] = gpus
     atomic.write_text(folder / FILE, json.dumps(facts, indent=1, sort_keys=True) + "\n")
-    atomic.write_text(folder / "made.svg", picture(facts))
+    atomic.write_text(folder / "made.svg", facts_svg(facts))
 
 
 def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
-    """Read the facts of a spec; None without any."""
+    """Return the facts that `write_stamp` wrote for a spec; None without any."""
     try:
         facts = json.loads((root / ".qualm" / "runs" / spec / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -93,8 +93,8 @@ def _gpus(folder: Path) -> list[str]:
     return sorted(names)
 
 
-def picture(facts: Mapping[str, Any]) -> str:
-    """Draw the facts as an SVG of text."""
+def facts_svg(facts: Mapping[str, Any]) -> str:
+    """Return an SVG of text with the facts of a run."""
     lines, y = [], 14
     for key, value in facts_in_words(facts):
         text, y = named_lines(key, value, y)
@@ -103,12 +103,12 @@ def picture(facts: Mapping[str, Any]) -> str:
 
 
 def text_svg(lines: Sequence[str], height: int) -> str:
-    """Return an SVG of text elements in light and dark colours."""
+    """Return an SVG of `lines`, which are text elements, in light and dark colours."""
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
 
 
 def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
-    """Draw a name with its wrapped value below; return the text and the next y."""
+    """Return an SVG text of a name with its wrapped value below, and the next y."""
     lines = textwrap.wrap(value, _LONGEST) or [""]
     below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
     return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP

@@ -27,7 +27,7 @@ def is_read() -> bool:
 
 
 def tell(event: str, **facts: Any) -> None:
-    """Append an event; ignore a file that cannot be written, as on other machines."""
+    """Append an event, with facts, to the file that `qualm run` reads, if there is one."""
     if not is_read():
         return
     path = Path(os.environ[FILE])
@@ -38,7 +38,7 @@ def tell(event: str, **facts: Any) -> None:
 
 
 def tell_answer(question: str, answer: str) -> None:
-    """Report an answer, at most one per second."""
+    """Report a question and its answer to `qualm run`, at most one per second."""
     global _next_answer
     if is_read() and (now := time.monotonic()) >= _next_answer:
         _next_answer = now + ANSWERS_EVERY

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread within this context."""
+    """Return a context in which BLAS uses one thread."""
     import numpy  # noqa: F401 - only libraries that are loaded can be limited
     from threadpoolctl import threadpool_limits
 

@@ -12,7 +12,7 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CHOICES
 from qualm.registry.plugins.columns import reads_choices, reads_open
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
-from qualm.runners.contracts.returned import called, listed
+from qualm.runners.contracts.returned import call_plugin, check_list
 from qualm.runners.runtime.settings import Settings
 
 OTHERWISE = "otherwise"
@@ -98,8 +98,8 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     where = f"judge '{ref['label']}'"
     args = {name: value for name, value in ref["args"].items() if name != OTHERWISE}
-    returned = called(plugin, where, lambda: function(*context, *columns, **args), JudgeError)
-    judged = list(listed(plugin, where, returned, len(unique), Judgement))
+    returned = call_plugin(plugin, where, lambda: function(*context, *columns, **args), JudgeError)
+    judged = list(check_list(plugin, where, returned, len(unique), Judgement))
     unread = [i for i, one in enumerate(judged) if not one.parse_ok]
     if unread and (chosen := ref["args"].get(OTHERWISE)) is not None:
         counters["left to another judge"] += len(unread)

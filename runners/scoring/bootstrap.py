@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.grouped_weights import Floats, Weights, sum_cells
+from qualm.runners.contracts.grouped_weights import Floats, Weights, sum_by_code
 
 BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
@@ -149,7 +149,7 @@ class Stacked(Weights):
 
     def __matmul__(self, columns: Floats) -> Floats:
         wide = columns if columns.ndim == 2 else columns[:, None]
-        sums = sum_cells(wide, self._cells, self.counts.shape[1] * self._tasks)
+        sums = sum_by_code(wide, self._cells, self.counts.shape[1] * self._tasks)
         drawn: Floats = (self.counts @ sums.reshape(self.counts.shape[1], -1)).reshape(-1, wide.shape[1])
         return drawn if columns.ndim == 2 else drawn[:, 0]
 

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.contracts.metrics import lacking
-from qualm.runners.runtime.precision import result
+from qualm.runners.contracts.metrics import missing_rows
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence, balanced_spread
 from qualm.runners.scoring.limits import (
@@ -342,7 +342,7 @@ class PairedDifference:
             return Limits(why_none=f"{groups:.1f} effective groups: an interval at this level needs more than {q**2:.1f}")
         reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.agreement)
         ends = clip_to_bounds(Limits(self.value - reach, self.value + reach), self.value, bounds)
-        return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
+        return ends if ends.why_none else Limits(round_result(ends.low), round_result(ends.high))
 
     def within_margin(self, margin: float, higher_is_better: bool | None, bounds: Bounds) -> tuple[float, float]:
         """Return p-values that |value| < margin, and that it is not worse than 0 by the margin.
@@ -393,7 +393,7 @@ def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str
     columns = {}
     for name in (name for name in mine if name in yours):
         columns[name] = mine[name].astype(np.float64)
-        columns[name][lacking(mine[name]) | lacking(yours[name])] = np.nan
+        columns[name][missing_rows(mine[name]) | missing_rows(yours[name])] = np.nan
     return columns
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from qualm.registry import baseline_model
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
-from qualm.runners.runtime.precision import result, results
+from qualm.runners.runtime.precision import round_result, round_results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
 from qualm.runners.scoring.limits import (
@@ -180,7 +180,9 @@ class Rankings:
                 if column.place[4] in PAIRED:
                     pairs += pair_rows(column, p)
         for end in ("low", "high"):
-            rankings[end] = pa.array(results(np.array(rankings[end], dtype=np.float64)), pa.float64(), from_pandas=True)  # NaN is null
+            rankings[end] = pa.array(
+                round_results(np.array(rankings[end], dtype=np.float64)), pa.float64(), from_pandas=True
+            )  # NaN is null
         return pa.table(rankings, schema=RANKINGS), pa.Table.from_pylist(pairs, schema=ESTIMATOR_COMPARISONS)
 
 
@@ -344,7 +346,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
     """Return the columns of RANKINGS for one ranking, the best candidate first."""
     dataset, part, metric, variant, among, model = column.place
     # Rounded as printed: what looks equal on the page is equal here.
-    rounded = results(column.values)
+    rounded = round_results(column.values)
     score = rounded * (1 if column.higher_is_better else -1)
     order = np.argsort(-score, kind="stable")
     leader = order[0]
@@ -396,11 +398,11 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
                 "metric": metric,
                 "a": a,
                 "b": column.names[j],
-                "value_a": result(values[i]),
-                "value_b": result(values[j]),
-                "difference": result(values[j] - values[i]),
-                "low": result(low),
-                "high": result(high),
+                "value_a": round_result(values[i]),
+                "value_b": round_result(values[j]),
+                "difference": round_result(values[j] - values[i]),
+                "low": round_result(low),
+                "high": round_result(high),
                 "p": float(2 * ndtr(-column.z[i, j])),
                 "p_adjusted": float(p[i, j]),
                 "n": min(n[i], n[j]),

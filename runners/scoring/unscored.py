@@ -20,7 +20,7 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.registry.plugins.columns import field_of, judge_of, reads_open
 from qualm.registry.sample import GREEDY
-from qualm.runners.contracts.metrics import lacking
+from qualm.runners.contracts.metrics import missing_rows
 from qualm.runners.data.aligned import Floats, Samples
 
 MANY = 0.1
@@ -166,7 +166,7 @@ def why_unscored(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: M
     """
     if reasons_of_cell is not None and reasons_of_cell.are_all_unscorable(rows):
         return reasons_of_cell.most_common(rows)
-    lacks = {name: int(lacking(taken[name]).sum()) for name in reads}
+    lacks = {name: int(missing_rows(taken[name]).sum()) for name in reads}
     column = max(lacks, key=lambda name: lacks[name])
     if reasons_of_cell is not None and (column in JUDGED or judge_of(column) is not None):
         return reasons_of_cell.most_common(rows)

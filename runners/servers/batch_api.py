@@ -56,7 +56,7 @@ class BatchJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one request of a batch."""
+    """Result of one request of a batch: its key, HTTP status and body."""
 
     key: str
     status: int
@@ -65,14 +65,14 @@ class Outcome:
 
 
 class BatchApi:
-    """Batches of one server; every call is retried like a request."""
+    """Client of a server's batch API; every call is retried like a request."""
 
     def __init__(self, client: Client, wait: Callable[[float], None] = time.sleep) -> None:
         self.client, self._wait = client, wait
         self._policy = RetryPolicy(client.server.retries, client.server.pause)
 
     def upload(self, path: Path) -> str:
-        """Upload a file of requests and return its id; raise FatalRequestError if the server refuses it."""
+        """Upload a file of requests and return its id; FatalRequestError if it is refused."""
 
         def call(client: Any) -> Any:
             with path.open("rb") as file:
@@ -108,8 +108,8 @@ class BatchApi:
 
         return self._tried(once)
 
-    def made_of(self, file: str, since: float) -> BatchJob | None:
-        """Find the batch that an interrupted run may have created; look twice, since lists lag.
+    def find_created(self, file: str, since: float) -> BatchJob | None:
+        """Return the batch that an interrupted run created of a file, if any; ask twice.
 
         Raises:
             FatalRequestError: the server lists no batches, or could not be reached.
@@ -121,7 +121,7 @@ class BatchApi:
         return there
 
     def find(self, file: str, since: float) -> BatchJob | None:
-        """Find the batch of a file in the server's list since a time; None if there is none."""
+        """Return the batch of a file from the server's list since a time; None if it lists none."""
         after = ""
         for _ in range(_MAX_PAGES):
             query = {"limit": _PAGE_SIZE, **({"after": after} if after else {})}
@@ -138,21 +138,21 @@ class BatchApi:
         return None
 
     def get(self, batch: str) -> BatchJob:
-        """Return the state of a batch; raise FatalRequestError if the server does not report it."""
+        """Return the present state of a batch; raise FatalRequestError if it cannot be read."""
         return self._tried(
             lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response))
         )
 
     def download(self, file: str) -> bytes:
-        """Download a file of replies; raise FatalRequestError if the server does not send it."""
+        """Return the bytes of a file of replies; raise FatalRequestError if they do not come."""
 
         def call(client: Any) -> Any:
             return client.files.with_raw_response.content(file).http_response
 
-        return self._tried(lambda: bytes(self.client.sent(call, MAX_REPLY_BYTES, self._seconds(MAX_REPLY_BYTES)).content))
+        return self._tried(lambda: bytes(self.client.call(call, MAX_REPLY_BYTES, self._seconds(MAX_REPLY_BYTES)).content))
 
     def _object(self, call: Callable[[Any], Any], seconds: float | None = None) -> dict[str, Any]:
-        data = self.client.sent(call, _MAX_OBJECT_BYTES, seconds or self.client.server.deadline).content
+        data = self.client.call(call, _MAX_OBJECT_BYTES, seconds or self.client.server.deadline).content
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
@@ -171,7 +171,7 @@ class BatchApi:
             except (RetryableError, InvalidReplyError) as error:
                 if attempt > self._policy.retries:
                     raise FatalRequestError(f"failed {format_attempts(attempt)}, the last time: {self.client.plain(str(error))}") from None
-                self._wait(self._policy.before(attempt, getattr(error, "after", None)))
+                self._wait(self._policy.seconds_before(attempt, getattr(error, "after", None)))
             except (RequestRejectedError, RequestFailedError) as error:
                 raise FatalRequestError(str(error)) from None
         raise AssertionError("unreachable")
@@ -182,13 +182,13 @@ def format_attempts(count: int) -> str:
 
 
 def request_line(key: str, body: Mapping[str, Any]) -> bytes:
-    """Return a line for a request file, with its key first."""
+    """Return one line (JSON) of a request file; the reply has the same key."""
     line = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": dict(body)}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def max_line_bytes(body: Mapping[str, Any]) -> int:
-    """Estimate the maximum bytes of a valid reply line, to size a batch."""
+    """Return the estimated maximum bytes of a request's reply line, to size a batch."""
     _, received = token_bounds(body)
     return 4096 + 512 * received * (1 + int(body.get("top_logprobs", 0)))
 
@@ -203,7 +203,7 @@ def read_outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
 
 
 def parse_outcome(line: bytes) -> Outcome | None:
-    """Parse a line of a file of replies or errors; None if it is invalid."""
+    """Parse one line of a file of replies or errors; None if it is invalid."""
     try:
         entry = json.loads(line.decode("utf-8-sig", "replace"))
         key, response, error = entry["custom_id"], entry.get("response"), entry.get("error")

@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 
 class ServerError(Exception):
-    """The run cannot go on; the message says why and what is missing. Earlier answers are stored."""
+    """The run cannot go on; the message says why. Earlier answers are stored."""
 
 
 class FatalRequestError(Exception):
@@ -61,11 +61,11 @@ class FatalRequestError(Exception):
 
 
 class RequestFailedError(Exception):
-    """All tries of one request failed."""
+    """All tries of one request failed; another request may succeed."""
 
 
 class RequestRejectedError(Exception):
-    """The server refuses this request whenever it is sent; the message says why."""
+    """The server always refuses this request; the message says why."""
 
 
 class UnusableReplyError(RequestRejectedError):
@@ -73,7 +73,7 @@ class UnusableReplyError(RequestRejectedError):
 
 
 class ReplyPendingError(Exception):
-    """The reply will come with a batch; repeat the request in the next round."""
+    """The reply will come with a batch; ask again in the next round."""
 
 
 class RetryableError(Exception):
@@ -87,10 +87,10 @@ class RetryableError(Exception):
 
 
 class Exchange(Protocol):
-    """Source of replies from batches."""
+    """Source of replies to requests that are sent in batches."""
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
-        """Return the reply as `Client.ask` does, for one part of the item at this place.
+        """Return the reply to a request for part `about` of item number `place`, as `Client.ask`.
 
         Raises:
             ReplyPendingError: not yet.
@@ -141,7 +141,7 @@ class Client:
         self._reason_to_stop = ""
 
     def ask(self, body: Mapping[str, Any], about: str = "", now: bool = False) -> Completion:
-        """Return the reply to a chat completion, retrying as the settings allow.
+        """Send a chat completion request and return the reply, retrying as the settings allow.
 
         Args:
             body: of the request.
@@ -158,7 +158,7 @@ class Client:
             raise RequestFailedError("was stopped with the others")
         if self.exchange is not None and not now:
             return self.exchange.ask(self._item.place, about, body)
-        self.opened()
+        self.openai_client()
         # What it may cost at most is set aside first, so that requests on their way can never pass the cap together.
         sent, received = token_bounds(body)
         most = self.budget.price.dollars(sent, received)
@@ -184,12 +184,12 @@ class Client:
                 if isinstance(error, ImpossibleReplyError):
                     retries = 0 if isinstance(error, ReplyTooLargeError) else min(retries, MAX_IMPOSSIBLE_RETRIES)
                 if attempt > retries:
-                    raise self.last(error, attempt) from None
+                    raise self.final_error(error, attempt) from None
                 after = getattr(error, "after", None)
                 # What one thread is told to wait holds for all of them.
                 if after:
                     self._rate_limiter.pause(after)
-                if self._stop.wait(self._retry_policy.before(attempt, after)):
+                if self._stop.wait(self._retry_policy.seconds_before(attempt, after)):
                     raise RequestFailedError("was stopped with the others") from None
             finally:
                 self.budget.settle(held, cost)
@@ -197,10 +197,10 @@ class Client:
                 self.counters["tries repeated"] += 1
         raise AssertionError("unreachable")
 
-    def last(self, error: Exception, attempts: int) -> Exception:
-        """Return the exception for a request whose last try failed."""
-        message = self.plain(str(error))
-        if not isinstance(error, InvalidReplyError) or isinstance(error, NotAReplyError):
+    def final_error(self, last_error: Exception, attempts: int) -> Exception:
+        """Return the exception to raise for a request whose last try failed."""
+        message = self.plain(str(last_error))
+        if not isinstance(last_error, InvalidReplyError) or isinstance(last_error, NotAReplyError):
             return RequestFailedError(f"failed {attempts} times, the last time: {message}")
         with self._lock:
             self.counters["replies that cannot be used"] += 1
@@ -213,7 +213,7 @@ class Client:
         return UnusableReplyError(f"none of {attempts} replies can be used; the last: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
-        """Yield the results of `work` with their item's place as they arrive, `concurrency` items at a time.
+        """Run `work` on `concurrency` items at a time; yield batches of (item index, result).
 
         Whatever comes from an item before its work fails is handed over too. Requests are only to be made within this.
 
@@ -283,7 +283,7 @@ class Client:
         self._reason_to_stop = reason
 
     def close(self) -> None:
-        """Cancel running requests and count the spent money."""
+        """Cancel running requests; put the spent cents in `counters`."""
         self._stop.set()
         with self._lock:
             client, self._client = self._client, None
@@ -292,7 +292,7 @@ class Client:
         if self.budget.spent:
             self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
-    def opened(self) -> Any:
+    def openai_client(self) -> Any:
         """Return OpenAI's client, created on first use; raise FatalRequestError without a key."""
         import httpx
         from openai import OpenAI
@@ -321,7 +321,7 @@ class Client:
         return key
 
     def _once(self, body: Mapping[str, Any]) -> Completion:
-        """Send one try and return its reply.
+        """Send a request once and return its reply.
 
         Raises:
             InvalidReplyError, RequestRejectedError, FatalRequestError, RetryableError: there is none, by whose fault.
@@ -331,10 +331,10 @@ class Client:
         def call(client: Any) -> Any:
             return client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
 
-        return self.accepted(self.sent(call, max_reply_bytes(body), self.server.deadline).http_response.content, body)
+        return self.parse_reply(self.call(call, max_reply_bytes(body), self.server.deadline).http_response.content, body)
 
-    def sent(self, call: Callable[[Any], T], largest: int, seconds: float) -> T:
-        """Run a call of OpenAI's client, with its reply limited in bytes and seconds.
+    def call(self, request: Callable[[Any], T], max_bytes: int, seconds: float) -> T:
+        """Return `request(openai_client)`, with its reply limited in bytes and seconds.
 
         Raises:
             InvalidReplyError, RequestRejectedError, FatalRequestError, RetryableError: it gives none, by whose fault.
@@ -343,15 +343,15 @@ class Client:
 
         from qualm.runners.servers.transport import is_unreachable
 
-        client = self.opened()
+        client = self.openai_client()
         try:
-            with self._transport.bounds(largest, seconds, 0.0 if self._was_reached else FIRST_CONNECT):
-                result = call(client)
+            with self._transport.bounds(max_bytes, seconds, 0.0 if self._was_reached else FIRST_CONNECT):
+                result = request(client)
             self._was_reached = True
             return result
         except api.APIStatusError as error:
             self._was_reached, response = True, error.response
-            raise self.refusal(response.status_code, response.text, response.headers.get("retry-after")) from None
+            raise self.status_error(response.status_code, response.text, response.headers.get("retry-after")) from None
         except api.APIConnectionError as error:  # time-outs are of this kind too
             if isinstance(error.__cause__, InvalidReplyError):
                 raise error.__cause__ from None
@@ -367,8 +367,8 @@ class Client:
             silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
             raise RetryableError(self.plain(f"{error}{why}"), silent=silent) from None
 
-    def accepted(self, data: bytes, body: Mapping[str, Any]) -> Completion:
-        """Parse a reply and count its remarks; raise InvalidReplyError if it is invalid."""
+    def parse_reply(self, data: bytes, body: Mapping[str, Any]) -> Completion:
+        """Parse a reply's bytes and count its remarks; raise InvalidReplyError if invalid."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise ImpossibleReplyError("expected an answer, got one that repeats the key it was asked with; it is not kept")
@@ -377,8 +377,8 @@ class Client:
             self.counters.update(completion.remarks)
         return completion
 
-    def refusal(self, status: int, text: str, retry_after: str | None = None) -> Exception:
-        """Return the exception for an HTTP status other than 200."""
+    def status_error(self, status: int, text: str, retry_after: str | None = None) -> Exception:
+        """Return the exception to raise for an HTTP status other than 200."""
         message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
         if 300 <= status < 400:
             return FatalRequestError(
@@ -391,7 +391,7 @@ class Client:
         return RetryableError(message, _parse_retry_after(retry_after))
 
     def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
-        """Return the cost of a reply in dollars, or its maximum if the server reports no usage."""
+        """Return a reply's cost in dollars (`most` without usage), and correct the rate limit."""
         read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
             return most
@@ -434,17 +434,17 @@ MIN_KEY_LENGTH = 8
 
 
 def redact(text: str, key: str) -> str:
-    """Replace the key in a text, in any encoding: percent, JSON, hexadecimal, base64, UTF-16."""
+    """Replace the key in a text, in any encoding, by `[key]`."""
     return key_pattern(key).sub("[key]", text.replace("\0", "")) if key else text
 
 
 def reveals(text: str, key: str) -> bool:
-    """Return whether a text contains a key that is too long to occur by chance."""
+    """Return whether a text contains the key in any encoding; False for very short keys."""
     return len(key) >= MIN_KEY_LENGTH and key_pattern(key).search(text.replace("\0", "")) is not None
 
 
 def key_pattern(key: str) -> re.Pattern[str]:
-    """Return a pattern of all encodings of a key.
+    """Return a pattern that finds a key in any encoding.
 
     >>> [bool(key_pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
     [True, True, True, True, False]
@@ -455,7 +455,7 @@ def key_pattern(key: str) -> re.Pattern[str]:
 
 
 def _base64_forms(raw: bytes) -> list[str]:
-    """Return the base64 forms of a key at offsets 0 to 2, without letters that depend on neighbours."""
+    """Return regular expressions of a key in base64 at byte offsets 0 to 2, without the ends."""
     forms = []
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")

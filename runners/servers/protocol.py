@@ -30,7 +30,7 @@ class NotAReplyError(InvalidReplyError):
 
 
 def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the maximum tokens of a request and its reply; a token has at least one byte."""
+    """Return the maximum tokens of a request and of its reply, (sent, received)."""
     sent = 0
     for message in body["messages"]:
         content = message["content"]
@@ -41,12 +41,12 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def answer_limit(body: Mapping[str, Any]) -> int:
-    """Return the token limit of each answer; 0 without one."""
+    """Return the token limit of each answer in a request body; 0 if it has none."""
     return int(next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0))
 
 
 def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the tokens of a request and its reply by the server's count; None if missing or invalid.
+    """Return the (sent, received) tokens that a reply reports; None if missing or invalid.
 
     >>> read_usage({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), read_usage({"usage": None})
     ((10, None), (None, None))
@@ -58,19 +58,19 @@ def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return sent, received
 
 
-def is_count(value: Any, most: int = MAX_TOKENS) -> bool:
-    """Return whether a value is a valid token count."""
-    return type(value) is int and 0 <= value <= most
+def is_count(value: Any, maximum: int = MAX_TOKENS) -> bool:
+    """Return whether a value is an integer from 0 to `maximum`."""
+    return type(value) is int and 0 <= value <= maximum
 
 
 def excerpt(text: str) -> str:
-    """Shorten a text to one line for messages."""
+    """Shorten a text to one line of about 200 characters, for messages."""
     plain = one_line(" ".join(text.split()))
     return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"
 
 
 def data_url(image: bytes) -> str:
-    """Encode an image file as a data URL."""
+    """Return an encoded image (PNG, JPEG...) as a data URL."""
     kinds = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
     kind = next((name for start, name in kinds.items() if image.startswith(start)), "png")
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

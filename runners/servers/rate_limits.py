@@ -20,8 +20,8 @@ class RetryPolicy:
     retries: int
     pause: float
 
-    def before(self, attempt: int, retry_after: float | None) -> float:
-        """Return the seconds before retry `attempt`, from 1; the server's request counts, within bounds."""
+    def seconds_before(self, attempt: int, retry_after: float | None) -> float:
+        """Return the pause in seconds before a retry (from 1); `retry_after` is the server's wish."""
         # At least half of the pause, and by chance: clients that failed together would else come back together.
         longest = min(self.pause * 2 ** (attempt - 1), MAX_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
@@ -48,7 +48,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def reserve(self, tokens: int) -> float:
-        """Reserve the next slot for a request of about `tokens`; return the seconds until it."""
+        """Reserve the next slot for a request of about `tokens`; return the seconds to wait."""
         with self._lock:
             now = self._clock()
             start = max(now, self._free)
@@ -57,12 +57,12 @@ class RateLimiter:
             return start - now
 
     def correct(self, tokens: int) -> None:
-        """Correct a reservation by the difference in tokens, which may be negative."""
+        """Add `tokens`, which may be negative, to a reservation that was wrong by so many."""
         with self._lock:
             self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + MAX_SERVER_PAUSE))
 
     def pause(self, seconds: float) -> None:
-        """Pause all requests, as the server asked."""
+        """Delay all requests by at least `seconds`, as the server asked."""
         with self._lock:
             self._free = max(self._free, self._clock() + min(seconds, MAX_SERVER_PAUSE))
 
@@ -88,7 +88,7 @@ class Budget:
         self._change = threading.Condition()
 
     def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
-        """Reserve dollars, waiting for room; return the reservation's key, or WAIT if the run was stopped.
+        """Reserve dollars, waiting for room; return the reservation's key, or WAIT if stopped.
 
         Raises:
             SpendingLimitError: there never will be room.

@@ -109,14 +109,14 @@ class Completion:
 
 
 def max_reply_bytes(body: Mapping[str, Any]) -> int:
-    """Return the maximum bytes of a valid reply to a request."""
+    """Return the maximum bytes of a valid reply to a request body."""
     sent, received = token_bounds(body)
     tokens = received * (1 + body.get("top_logprobs", 0)) + (sent if "prompt_logprobs" in body else 0)
     return int(_BASE_BYTES + _TOKEN_BYTES * tokens)
 
 
 def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
-    """Read a reply to a request.
+    """Parse the bytes of a server's reply to a request body.
 
     Raises:
         NotAReplyError: it is no JSON at all, such as a page of a proxy.
@@ -144,12 +144,12 @@ def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
     return Completion(choices, _read_prompt(answer.get("prompt_logprobs")), (model, fingerprint), usage, tuple(dict.fromkeys(remarks)))
 
 
-def locate(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return the (start, end) of the tokens that spell a text; None if none do.
+def locate_tokens(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return the (start, stop) of the tokens that spell a text; None if none do.
 
     Only blanks and marks that end an answer may follow.
 
-    >>> locate(["Hm", ".", " dark", " red", "<|im_end|>"], "dark red"), locate(["dark"], "dark red")
+    >>> locate_tokens(["Hm", ".", " dark", " red", "<|im_end|>"], "dark red"), locate_tokens(["dark"], "dark red")
     ((2, 4), None)
     """
     # Bytes, since a token may be a part of a character; and those that are no text as one character each, which no text holds.
@@ -168,7 +168,7 @@ def locate(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
 
 
 def _token_at(pieces: Sequence[bytes], place: int) -> int | None:
-    """Return the index of the token whose text, without leading blanks, begins at a byte offset; None if none does."""
+    """Return the index of the token that begins at a byte offset, up to blanks; None if none."""
     begin = 0
     for number, piece in enumerate(pieces):
         if begin <= place < begin + len(piece):
@@ -206,7 +206,7 @@ def _parse(data: bytes) -> Any:
 
 
 def _join_stream(events: Sequence[str]) -> Any:
-    """Join the events of a stream to a completion; some gateways stream unasked."""
+    """Join the events of a streamed reply to one completion; some gateways stream unasked."""
     chunks = [json.loads(event) for event in events if event and event != "[DONE]"]
     chunks = [chunk for chunk in chunks if isinstance(chunk, dict)]
     choices: dict[Any, dict[str, Any]] = {}
@@ -254,7 +254,7 @@ class _Content:
 
 
 def _read_content(value: Any) -> _Content:
-    """Read a message's content: a text, parts of which some are texts, or nothing."""
+    """Read a message's content, a text or a list of parts, as text, thinking and refusal."""
     if value is None or isinstance(value, str):
         return _Content(value or "")
     if not isinstance(value, list | dict):
@@ -281,7 +281,7 @@ def _read_content(value: Any) -> _Content:
 
 
 def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> CompletionChoice:
-    """Add ids, log-probabilities and alternatives, as far as they are valid and of this answer."""
+    """Return a choice with its token ids, log-probabilities and alternatives where valid."""
     ids = raw.get("token_ids")
     ids = ids if isinstance(ids, list) and all(is_count(i, MAX_ID) for i in ids) else None
     try:
@@ -294,7 +294,7 @@ def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, r
     logprobs, alternatives = list(own), list(tops)
     spellings = [[spell(entry) for entry in entries] for spell in (_by_bytes, _by_token, _by_piece)]
     # Thinking that the reply tells apart, or that its text holds, is parted from the answer by whoever reads it.
-    tokens, place = next(((s, p) for s in spellings if (p := locate(s, choice.text)) is not None), (spellings[0], None))
+    tokens, place = next(((s, p) for s in spellings if (p := locate_tokens(s, choice.text)) is not None), (spellings[0], None))
     if place is None and any(_spells_roughly(spelling, choice.text) for spelling in spellings):
         place = (0, len(entries))
     if ids is not None and not 0 <= len(ids) - len(entries) <= 1:
@@ -311,7 +311,7 @@ def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, r
 
 
 def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, remarks: list[str]) -> CompletionChoice:
-    """Cut an answer to the token limit, or remove its text if its tokens are not shown."""
+    """Return a choice cut to the token limit, or without text if its tokens are not shown."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids
     if listed is not None and choice.reasoning is None:
@@ -323,7 +323,7 @@ def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, re
         return choice
     remarks.append(TOO_MANY_TOKENS)
     tokens, ids = choice.tokens, choice.ids
-    if not over or tokens is None or choice.logprobs is None or (place := locate(tokens, choice.text)) is None or place[0]:
+    if not over or tokens is None or choice.logprobs is None or (place := locate_tokens(tokens, choice.text)) is None or place[0]:
         return replace(choice, text="", too_long=True, logprobs=None, tops=[], ids=None, tokens=None, ended=False, refused=False)
     text = _to_bytes("".join(tokens[:limit])).decode("utf-8", "ignore").strip()
     kept = {"logprobs": choice.logprobs[:limit], "tops": choice.tops[:limit], "ids": None if ids is None else ids[:limit]}
@@ -331,13 +331,13 @@ def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, re
 
 
 def _finish_reason(raw: Mapping[str, Any]) -> str:
-    """Return the finish reason in lower case; "" without one."""
+    """Return a choice's finish reason in lower case; "" without one."""
     reason = raw.get("finish_reason")
     return reason.strip().lower().rpartition(".")[2] if isinstance(reason, str) else ""
 
 
 def _read_entries(shares: Any) -> list[Any] | None:
-    """Return the entry of each token, from chat or plain completions; None without any."""
+    """Return the entry of each token in a choice's `logprobs`; None without any."""
     if not isinstance(shares, dict):
         return None
     content = shares.get("content") or shares.get("refusal")
@@ -356,7 +356,7 @@ def _read_entries(shares: Any) -> list[Any] | None:
 
 
 def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
-    """Return a token's log-probability, and those of its likeliest alternatives.
+    """Return a token's log-probability, and token -> log-probability of its alternatives.
 
     Raises:
         ImpossibleReplyError: the probabilities add up to more than 1, or contradict each other.
@@ -376,7 +376,7 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
 
 
 def _is_hidden(top: Any) -> bool:
-    """Return whether an alternative token has no log-probability or a placeholder for a hidden one."""
+    """Return whether an alternative's log-probability is missing or a placeholder."""
     value = top.get("logprob") if isinstance(top, dict) else None
     return value is None or (type(value) in (int, float) and value <= LEAST_LOGPROB)
 
@@ -391,7 +391,7 @@ def _read_logprob(entry: Any, where: str) -> float:
 
 
 def _read_prompt(listed: Any) -> list[dict[int, float]] | None:
-    """Return ids and log-probabilities of the prompt's tokens; None if one is invalid."""
+    """Return token id -> log-probability per prompt position; None if one is invalid."""
     if not isinstance(listed, list):
         return None
     prompt = []
@@ -422,7 +422,7 @@ def _is_near(first: float, second: float) -> bool:
 
 
 def _by_bytes(entry: Mapping[str, Any]) -> str:
-    """Return a token from its bytes if shown, since a token may be part of a character."""
+    """Return a token's text from its bytes if shown; it may be part of a character."""
     listed = entry.get("bytes")
     if isinstance(listed, list) and listed and all(is_count(b, 255) for b in listed):
         return bytes(listed).decode("utf-8", "surrogateescape")
@@ -434,7 +434,7 @@ def _by_token(entry: Mapping[str, Any]) -> str:
 
 
 def _by_piece(entry: Mapping[str, Any]) -> str:
-    """Decode a token in vocabulary spelling (`▁red`, `Ġred`, `<0xE7>`)."""
+    """Return a token's text from its vocabulary spelling (`▁red`, `Ġred`, `<0xE7>`)."""
     token = _by_token(entry)
     if byte := _BYTE.fullmatch(token):
         return bytes([int(byte[1], 16)]).decode("utf-8", "surrogateescape")
@@ -442,7 +442,7 @@ def _by_piece(entry: Mapping[str, Any]) -> str:
 
 
 def _spells_roughly(tokens: Sequence[str], text: str) -> bool:
-    """Return whether tokens spell a text, ignoring blanks; unreadable runs match any text up to their length."""
+    """Return whether tokens spell a text, ignoring blanks and unreadable characters."""
     stop = next((n for n in range(len(tokens), 0, -1) if not _is_end(tokens[n - 1])), 0)
     joined, wanted = (
         unicodedata.normalize("NFC", "".join(t.split())) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text)

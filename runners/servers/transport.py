@@ -40,9 +40,9 @@ class BoundedTransport(httpx.BaseTransport):
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
 
     @contextmanager
-    def bounds(self, largest: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
-        """Limit this thread's next reply in bytes and seconds, and the connection in seconds (0 = same)."""
-        self._time.largest, self._time.deadline, self._time.connect = min(largest, MAX_REPLY_BYTES), time.monotonic() + seconds, connect
+    def bounds(self, max_bytes: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
+        """Limit this thread's next reply in bytes and seconds, and connecting in seconds."""
+        self._time.largest, self._time.deadline, self._time.connect = min(max_bytes, MAX_REPLY_BYTES), time.monotonic() + seconds, connect
         yield
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -68,12 +68,12 @@ class BoundedTransport(httpx.BaseTransport):
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return whether a connection failed: refused, unknown host, or no TLS."""
+    """Return whether an error says that no connection was made: refused, unknown host, no TLS."""
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol)
 
 
 def environment_proxy(address: str) -> str | None:
-    """Return the environment's proxy for an https server; None for http:// and local addresses.
+    """Return the environment's proxy for an https server; None for http and local addresses.
 
     >>> environment_proxy("http://gpu7:8000/v1") is None
     True
@@ -86,11 +86,11 @@ def environment_proxy(address: str) -> str | None:
     return proxy if proxy and proxy.startswith(("http://", "https://")) else None
 
 
-def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
-    """Read and decompress a reply.
+def read_body(chunks: Iterable[bytes], encoding: str, max_bytes: int) -> bytes:
+    """Return a reply's body, decompressed, of at most `max_bytes` bytes.
 
     Raises:
-        ReplyTooLargeError: there are more than `largest`.
+        ReplyTooLargeError: there are more than `max_bytes`.
         ImpossibleReplyError: unrequested or invalid compression.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -100,11 +100,11 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
     for chunk in chunks:
         received += len(chunk)
         try:
-            data += inflater.decompress(chunk, largest + 1 - len(data)) if inflater else chunk
+            data += inflater.decompress(chunk, max_bytes + 1 - len(data)) if inflater else chunk
         except zlib.error as error:
             raise ImpossibleReplyError(f"expected a reply compressed by gzip: {error}") from None
-        if max(received, len(data)) > largest:
-            raise ReplyTooLargeError(f"expected a reply of at most {largest:,} bytes, got more")
+        if max(received, len(data)) > max_bytes:
+            raise ReplyTooLargeError(f"expected a reply of at most {max_bytes:,} bytes, got more")
     if inflater and data and not inflater.eof:
         raise ImpossibleReplyError("expected a reply compressed by gzip, got one that is cut short")
     return bytes(data)
@@ -130,7 +130,7 @@ class _RequestLimits(threading.local):
     largest = MAX_REPLY_BYTES
 
     def seconds_left(self, timeout: float | None) -> float:
-        """Return the seconds until the deadline or the step's timeout.
+        """Return the seconds until the deadline, or `timeout` if that is less.
 
         Raises:
             httpcore.ReadTimeout: the deadline has passed.
@@ -169,7 +169,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.SyncBackend):
-    """Factory of such connections."""
+    """Network backend whose connections end by their thread's deadline."""
 
     def __init__(self, clock: _RequestLimits) -> None:
         self._clock = clock

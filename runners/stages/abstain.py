@@ -18,7 +18,7 @@ from qualm.registry import BLIND, REFUSERS, VALIDATION, method_name
 from qualm.registry.plugins import registry as plugins
 from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
 from qualm.runners.contracts.abstentions import AbstentionRule, Answers
-from qualm.runners.contracts.returned import called, wrong
+from qualm.runners.contracts.returned import call_plugin, wrong_return
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, read_samples
 from qualm.runners.data.dataset import DatasetFolder
@@ -199,12 +199,12 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
     for part in sorted(set(category[samples.n_options == 0])):
         inside = category == part
         chosen = fits & inside & defined
-        fitted: AbstentionRule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
+        fitted: AbstentionRule = call_plugin(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
         if not isinstance(fitted, AbstentionRule):
-            raise wrong(plugin, where, "a Rule", fitted)
+            raise wrong_return(plugin, where, "a Rule", fitted)
         thresholds[inside], temperatures[inside], shifts[inside] = fitted.threshold, fitted.temperature, fitted.shift
         counted = applied & inside & defined
-        turned = int(answers.rescaled(temperatures, shifts).turned(thresholds)[counted].sum())
+        turned = int(answers.rescaled(temperatures, shifts).becomes_abstention(thresholds)[counted].sum())
         same = {"model": first.model, "dataset": samples.name, "method": method_name(method["label"], method["fit"]), "part": part}
         threshold = None if np.isnan(fitted.threshold) else fitted.threshold
         numbers = {"threshold": threshold, "n_fit": int(chosen.sum()), "n_abstained": turned, "n": int(counted.sum())}
@@ -217,7 +217,7 @@ def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Boo
     answers = _answers(cell, method).rescaled(*scale)
     nothing = np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk])).all(axis=0)
     rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))
-    after = answers.after(thresholds)
+    after = answers.abstain_below(thresholds)
     unknown = np.isnan(answers.confidence) | np.isnan(thresholds) | np.isnan(answers.pred_is_idk)
     same = {
         "model": cell.model,
@@ -229,7 +229,7 @@ def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Boo
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(after.confidence[rows], mask=np.isnan(after.confidence[rows])),
         "threshold": pa.array(thresholds[rows], mask=np.isnan(thresholds[rows])),
-        "abstains": pa.array(answers.turned(thresholds)[rows], mask=unknown[rows]),
+        "abstains": pa.array(answers.becomes_abstention(thresholds)[rows], mask=unknown[rows]),
         "is_fit": pa.array(held_out[rows]),
     }
     return pa.table({name: columns[name] for name in ABSTENTIONS.names}, schema=ABSTENTIONS)

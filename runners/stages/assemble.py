@@ -24,7 +24,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
-from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
+from qualm.runners.data.data_cards import CardTable, DataCard, parents_and_sources, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
 from qualm.runners.results import shortcuts
@@ -122,7 +122,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
 
 def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged, blind: list[dict[str, Any]]) -> DataCard:
     """Return the dataset card: recipes, sources, and dropped pairs by reason."""
-    made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
+    made_of, sources = parents_and_sources(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
     left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}
     left_out |= {f"pairs: {reason}": n for reason, n in sorted(merged.dropped.items())}

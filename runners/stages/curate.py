@@ -16,13 +16,13 @@ from qualm.registry.formats.picture_lists import all_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.balance import balanced
-from qualm.runners.data.claims import ClaimError, claims
+from qualm.runners.data.balance import balance_samples
+from qualm.runners.data.claims import ClaimError, claims_function
 from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
-from qualm.runners.data.data_cards import DataCard, parents, write_card
-from qualm.runners.data.splits import rule
+from qualm.runners.data.data_cards import DataCard, parents_and_sources, write_card
+from qualm.runners.data.splits import split_rule
 from qualm.runners.data.statistics import VERIFICATION
-from qualm.runners.runtime.records import ShardWriter, iterate, read_table, write_table
+from qualm.runners.runtime.records import ShardWriter, iterate_rows, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
 KIND = StageKind(
@@ -42,7 +42,7 @@ def run(stage: Stage) -> None:
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
     samples = read_table(source / "samples.parquet", SAMPLES)
-    scored = rule(stage.params, name).scored(name, samples["split"])
+    scored = split_rule(stage.params, name).scored(name, samples["split"])
     try:
         curated = curate(
             samples.to_pylist(),
@@ -51,7 +51,7 @@ def run(stage: Stage) -> None:
             unreviewed=stage.params["unreviewed"],
             lone=stage.params["lone"],
             splits=set(pc.unique(samples["split"].filter(scored)).to_pylist()),
-            claims=claims(stage.params.get("subsets", {})),
+            claims=claims_function(stage.params.get("subsets", {})),
         )
     except (CurationError, ClaimError) as error:
         raise StageError(f"dataset {name}: {error}") from error
@@ -66,7 +66,7 @@ def run(stage: Stage) -> None:
     _write(stage, source, folder, remaining, curated.facts)
     for reason, n in curated.facts["units"]["dropped"].items():
         stage.count(**{f"dropped (review: {reason})": n})
-    made_of, sources = parents({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
+    made_of, sources = parents_and_sources({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
     how = {name: stage.params[name] for name in ("unreviewed", "lone")} | {"reviews": stage.inputs["reviews"]}
     left_out = {f"review: {reason}": n for reason, n in curated.facts["units"]["dropped"].items()}
     write_card(stage, DataCard(name, stage.key, "curated", how, made_of, sources, left_out), folder, stage.outputs["card"])
@@ -76,8 +76,8 @@ def run(stage: Stage) -> None:
 def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
     """Return as many of the kept samples of each class as `balance:` says."""
     name = stage.params["dataset"]
-    scored = rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
-    drawn = balanced(Samples(name, remaining), scored, stage.params["balance"])
+    scored = split_rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
+    drawn = balance_samples(Samples(name, remaining), scored, stage.params["balance"])
     stage.count(**drawn.counts)
     return remaining.filter(pc.is_in(remaining["sample_id"], value_set=pa.array(sorted(drawn.ids), pa.string())))
 
@@ -87,7 +87,7 @@ def _write(stage: Stage, source: Path, folder: Path, remaining: pa.Table, facts:
     write_table(folder / "samples.parquet", remaining, SAMPLES, stage.provenance)
     needed = all_ids(remaining["image_id"].to_pylist())
     with ShardWriter(folder / "images", IMAGES) as pictures:
-        pictures.extend(row for row in iterate(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
+        pictures.extend(row for row in iterate_rows(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
     (folder / VERIFICATION).write_text(
         json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
     )

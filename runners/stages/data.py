@@ -27,9 +27,9 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.balance import TAKEN
 from qualm.runners.data.data_cards import DataCard, write_card
 from qualm.runners.data.rows import as_row, as_sample, report_left_out, with_provenance
-from qualm.runners.data.selection import StageSelection, choose, draw_balanced, draw_limited, is_early
+from qualm.runners.data.selection import StageSelection, choose_samples, draw_balanced, draw_limited, is_early
 from qualm.runners.runtime.progress import progress
-from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
+from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate_rows
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.reference_abstentions import decide_answerable
 
@@ -70,7 +70,7 @@ def run(stage: Stage) -> None:
     )
     adapter = load("datasets", stage.params["adapter"])
     try:
-        choice = choose(stage.params, context) if is_early(stage.params, source is not None) else None
+        choice = choose_samples(stage.params, context) if is_early(stage.params, source is not None) else None
         if choice is not None:
             chosen = choice.ids
             context = replace(context, selects=lambda sample: selection.selects(sample) and sample.sample_id in chosen)
@@ -175,7 +175,7 @@ def _write(
 def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
     """Rewrite the samples by a preparation plugin, and drop images that are not needed."""
     name, table = stage.params["dataset"], folder / "samples.parquet"
-    originals = [as_sample(row) for row in iterate(table, SAMPLES)]
+    originals = [as_sample(row) for row in iterate_rows(table, SAMPLES)]
     prepare = load("preparations", ref["plugin"])
     before = iter(originals)
     needed: set[str] = set()
@@ -203,7 +203,7 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
 def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: BadRecords) -> Counter[str]:
     """Rewrite the samples with `answerable` decided by a judge; return the judge's counters."""
     name, table, counters = stage.params["dataset"], folder / "samples.parquet", Counter[str]()
-    samples = [as_sample(row) for row in iterate(table, SAMPLES)]
+    samples = [as_sample(row) for row in iterate_rows(table, SAMPLES)]
     try:
         decided = decide_answerable(samples, {"label": ref["plugin"], **ref}, stage.settings, counters)
     except JudgeError as error:
@@ -237,7 +237,7 @@ def _keep_samples(stage: Stage, folder: Path, chosen: Set[str]) -> None:
     needed: set[str] = set()
 
     def samples() -> Iterator[Mapping[str, Any]]:
-        for row in iterate(table, SAMPLES):
+        for row in iterate_rows(table, SAMPLES):
             advance()
             if row["sample_id"] in chosen:
                 needed.update(picture_ids(row["image_id"]))
@@ -258,7 +258,7 @@ def _keep_images(stage: Stage, folder: Path, needed: Set[str]) -> None:
         progress(stage.settings, f"{stage.params['dataset']}: keeping images", len(needed)) as advance,
         ShardWriter(folder / ".images", IMAGES) as pictures,
     ):
-        for row in iterate(folder / "images", IMAGES, batch_size=64):
+        for row in iterate_rows(folder / "images", IMAGES, batch_size=64):
             if row["image_id"] in needed:
                 pictures.write(row)
                 advance()

@@ -23,9 +23,9 @@ from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, UNCERTAINTIES
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.contracts.nli import NliError
-from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import column, read_samples
+from qualm.runners.data.aligned import plugin_column, read_samples
 from qualm.runners.data.internals import read_internals
 from qualm.runners.runtime.precision import stored_value
 from qualm.runners.runtime.records import read_table, write_table
@@ -278,14 +278,16 @@ def estimator_values(
     values = np.full(n_rows, np.nan)
     if readable.any():
         chosen = pa.array(readable)
-        handed = {name: column(values.filter(chosen)) for name, values in columns.items()}
+        handed = {name: plugin_column(values.filter(chosen)) for name, values in columns.items()}
         function = registry.load("estimators", estimator.plugin.name)
         first = [context] if estimator.plugin.reads[0] == CONTEXT else []
         arguments = [handed[c] if c is not None else None for c in estimator.columns.values()]
         try:
             where = f"estimator '{estimator.label}'"
-            returned = called(estimator.plugin, where, lambda: function(*first, *arguments, **estimator.args), NliError)
-            result = numbers(estimator.plugin, f"{where}, one number for each of {readable.sum():,} rows", returned, (int(readable.sum()),))
+            returned = call_plugin(estimator.plugin, where, lambda: function(*first, *arguments, **estimator.args), NliError)
+            result = check_array(
+                estimator.plugin, f"{where}, one number for each of {readable.sum():,} rows", returned, (int(readable.sum()),)
+            )
         except NliError as error:
             raise StageError(f"{estimator.label}: {error}") from error
         # The same draws in another order, or on another machine, differ in the last bits, and what is a tie (every draw the same,

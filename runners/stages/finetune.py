@@ -25,7 +25,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.inference.devices import keep_memory
 from qualm.runners.inference.hf.weights import silence
 from qualm.runners.runtime.code_digest import engine_digest
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 from qualm.runners.runtime.progress import Advance, progress
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError, digest
@@ -240,7 +240,7 @@ def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
             share = recipe.share
             if share is None:
                 return (recipe.batches(step) for step, _ in mine)
-            return ahead(lambda place: share(*place, devices * pieces), mine, settings.workers or _LOADERS, depth=1)
+            return map_ahead(lambda place: share(*place, devices * pieces), mine, settings.workers or _LOADERS, depth=1)
 
     class Data(L.LightningDataModule):  # type: ignore[misc]
         def train_dataloader(self) -> Any:

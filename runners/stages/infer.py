@@ -15,7 +15,7 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import check_slices
 from qualm.runners.data.answers import Store
-from qualm.runners.data.dataset import DatasetFolder, Variant, rehearse
+from qualm.runners.data.dataset import DatasetFolder, Variant, try_perturbations
 from qualm.runners.data.rows import report_left_out
 from qualm.runners.inference import inside
 from qualm.runners.inference.open_inference import OPENER, open_inference
@@ -48,12 +48,12 @@ def run(stage: Stage) -> None:
     try:
         job = open_inference(stage)
         model, datasets = job.model, job.datasets
-        rehearse(job.variants, datasets, stage.seed)
+        try_perturbations(job.variants, datasets, stage.seed)
         if hasattr(model, "lookup"):
             _check_no_blind_variants(label, job.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            how = {"label": label, "together": True, "also": partial(_write_internals, stage), "opener": OPENER}
+            how = {"label": label, "share_with_processes": True, "write_more": partial(_write_internals, stage), "opener": OPENER}
             tables = answer_tables(model, job.module, datasets, job.variants, job.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error
@@ -77,7 +77,7 @@ def _write_internals(stage: Stage, asker: Asker, cells: Sequence[SampleVariant],
         if target is not None:
             file = stage.scratch / f"{dataset.name}.internals.parquet"
             facts = {"model": stage.params["model"]["label"], "dataset": dataset.name}
-            inside.write(asker, number, cells, store, file, {**stage.provenance, **facts})
+            inside.write_internals_table(asker, number, cells, store, file, {**stage.provenance, **facts})
             stage.publish(file, target)
 
 

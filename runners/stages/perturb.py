@@ -21,17 +21,17 @@ from qualm.registry.formats.picture_lists import MARK, all_ids, image_id_of, pic
 from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.generators import GeneratorError
-from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
-from qualm.runners.contracts.returned import described, perturbed
+from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, random_generator
+from qualm.runners.contracts.returned import check_perturbed, describe_value
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.answers import pixel_digest
-from qualm.runners.data.data_cards import DataCard, parents, write_card
+from qualm.runners.data.data_cards import DataCard, parents_and_sources, write_card
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant
 from qualm.runners.data.rows import with_provenance
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
-from qualm.runners.data.splits import rule
+from qualm.runners.data.splits import split_rule
 from qualm.runners.prompts.templates import PromptError
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter
 from qualm.runners.runtime.stage import Stage, StageError
@@ -62,10 +62,10 @@ def run(stage: Stage) -> None:
     function = partial(load("perturbations", plugin.name), **chosen["args"])
     context = PerturbContext(stage.settings, stage.seed, chosen["variant"])
     folders: list[tuple[Path, str]] = []
-    versions, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
+    versions, sources = parents_and_sources(stage.inputs["datasets"], stage.inputs["cards"].values())
     try:
         for number, (name, folder) in enumerate(stage.inputs["datasets"].items()):
-            dataset = DatasetFolder(name, Path(folder), rule(chosen, name))
+            dataset = DatasetFolder(name, Path(folder), split_rule(chosen, name))
             target = stage.scratch / str(number)
             shutil.rmtree(target, ignore_errors=True)
             asks = plugin.reads[:1] == (CONTEXT,)
@@ -148,7 +148,7 @@ class _DatasetPerturber:
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=get("perturbations", self.stage.params["plugin"]).module)
             images = item.images() if self.modality == "image" else ()
-            applied = variant.shown(self.stage.seed, item, images)
+            applied = variant.perturb(self.stage.seed, item, images)
             if applied is None:
                 return
             before, (after, question) = images, applied
@@ -158,8 +158,8 @@ class _DatasetPerturber:
                 return
             facts: dict[str, str] = {}
             context = replace(self.context, rows=[row], pictures=[None], facts=[facts])
-            (output,) = self.function(context, [row["question"]], [generator(self.stage.seed, self.variant, row["sample_id"])])
-            text = perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", "text", row["question"], output)
+            (output,) = self.function(context, [row["question"]], [random_generator(self.stage.seed, self.variant, row["sample_id"])])
+            text = check_perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", "text", row["question"], output)
             if text is None:
                 return
             if text.count(MARK) != row["question"].count(MARK):
@@ -176,10 +176,10 @@ class _DatasetPerturber:
 
     def _batch_of_one_picture(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
         rows = [self.rows[i] for i in part]
-        images = list(ahead(self.dataset.image, part, self.stage.settings.workers)) if loads_images else [None] * len(part)
+        images = list(map_ahead(self.dataset.image, part, self.stage.settings.workers)) if loads_images else [None] * len(part)
         questions = [row["question"] for row in rows]
         originals: Any = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[self.modality]
-        rngs = [generator(self.stage.seed, self.variant, row["sample_id"]) for row in rows]
+        rngs = [random_generator(self.stage.seed, self.variant, row["sample_id"]) for row in rows]
         if self.context is None:
             items = self.function(originals, rngs)
         else:
@@ -188,9 +188,9 @@ class _DatasetPerturber:
             items = self.function(replace(self.context, rows=rows, pictures=data, facts=facts), originals, rngs)
             rows = [{**row, "meta": [*row["meta"], *own.items()]} for row, own in zip(rows, facts, strict=True)]
         if not isinstance(items, list | tuple) or len(items) != len(rows):
-            raise StageError(f"{self.file}: expected a list of as many items as it was given, {len(rows):,}, got {described(items)}")
+            raise StageError(f"{self.file}: expected a list of as many items as it was given, {len(rows):,}, got {describe_value(items)}")
         for row, image, before, after in zip(rows, images, originals, items, strict=True):
-            item = perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", self.modality, before, after)
+            item = check_perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", self.modality, before, after)
             if item is not None:
                 picture, question = {"image": (item, row["question"]), "text": (image, item), "cross": item}[self.modality]
                 yield self._written(row, image, picture, question)

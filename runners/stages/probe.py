@@ -22,9 +22,9 @@ from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin
 from qualm.registry.sample import PROBE_FITS, UNCERTAINTIES
 from qualm.runners.contracts.probes import ProbeDesign
-from qualm.runners.contracts.returned import called, wrong
+from qualm.runners.contracts.returned import call_plugin, wrong_return
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import Floats, Samples, column, greedy_by_variant, read_samples
+from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, plugin_column, read_samples
 from qualm.runners.data.internals import read_internals
 from qualm.runners.data.splits import fit_rows, scored_rows
 from qualm.runners.runtime.precision import stored_value
@@ -69,11 +69,11 @@ class ProbeTask:
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
         """Return the design of n answers: their features, (n, d), and how to train on them."""
         function = registry.load("probes", self.plugin.name)
-        design: ProbeDesign = called(self.plugin, where, lambda: function(*(handed[name] for name in self.reads), **self.args))
+        design: ProbeDesign = call_plugin(self.plugin, where, lambda: function(*(handed[name] for name in self.reads), **self.args))
         if not isinstance(design, ProbeDesign):
-            raise wrong(self.plugin, where, "a ProbeDesign", design)
+            raise wrong_return(self.plugin, where, "a ProbeDesign", design)
         if design.features.ndim != 2 or len(design.features) != n:
-            raise wrong(self.plugin, where, f"features of {n} answers, ({n}, d)", design.features)
+            raise wrong_return(self.plugin, where, f"features of {n} answers, ({n}, d)", design.features)
         return design
 
 
@@ -209,7 +209,7 @@ def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: 
         for values in columns_of.values():
             chosen &= pc.is_valid(values).to_numpy(zero_copy_only=False)
         if chosen.any():
-            handed = {name: column(values.filter(pa.array(chosen))) for name, values in columns_of.items()}
+            handed = {name: plugin_column(values.filter(pa.array(chosen))) for name, values in columns_of.items()}
             yield places[chosen], probe.design(handed, int(chosen.sum()), where)
 
 
@@ -253,7 +253,7 @@ def _train_classifier(
 
     Without a classifier, the facts hold the reason in `why`.
     """
-    from qualm.runners.training.probe import trained, validated
+    from qualm.runners.training.probe import train_probe, validate_probe
 
     own = [training_data[other] for other in training_datasets if training_data[other].n]
     facts: dict[str, Any] = dict.fromkeys(PROBE_FITS.names[4:]) | {"n": sum(one.n for one in own), "n_groups": 0}
@@ -274,9 +274,9 @@ def _train_classifier(
     if beside is not None and not np.isfinite(beside).all(axis=1).any():
         return facts | {"why": f"there are no answers under '{probe.beside}' to compare with"}, None
     seed = zlib.crc32(f"{stage.seed} {label} {model} {name}".encode())
-    classifier = trained(whole, values, seed, beside)
+    classifier = train_probe(whole, values, seed, beside)
     groups = np.concatenate([np.array([f"{i}/{group}" for part in one.groups for group in part]) for i, one in enumerate(own)])
-    facts |= {f"val_{measure}": stored_value(value) for measure, value in validated(whole, values, groups, seed, beside).items()}
+    facts |= {f"val_{measure}": stored_value(value) for measure, value in validate_probe(whole, values, groups, seed, beside).items()}
     weights |= {"/".join(filter(None, (label, model, name, part))): value for part, value in classifier.weights().items()}
     stage.count(probes=1)
     return facts, classifier.probability

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.training.encoding import Coded
+from qualm.runners.training.encoding import EncodedExample
 
 IGNORE = -100
 WORTH = 0.1
 """Minimum share of places that two batches save over one, to be worth a second pass."""
 
 
-def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
-    """Collate one example per row.
+def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
+    """Collate examples to a batch with one left-padded example per row.
 
     Returns:
         Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
@@ -37,11 +37,11 @@ def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
     # Padding has -1, which embeddings of positions would reject.
     positions = (mask.cumsum(1) - 1).clip(min=0)
     inputs = {n: torch.from_numpy(v) for n, v in {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}.items()}
-    return {**inputs, **pictures(coded), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
+    return {**inputs, **image_tensors(coded), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
-def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> dict[str, Any]:
-    """Pack several examples per row without attention between them.
+def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None = None) -> dict[str, Any]:
+    """Collate examples to a batch with several per row, without attention between them.
 
     Examples about one image, and both answers of a preference, share the tokens up to where their prompts differ.
 
@@ -55,8 +55,8 @@ def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) ->
     return _laid(coded, units, _fill([_length(coded, *unit) for unit in units]), filler)
 
 
-def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[dict[str, Any]]:
-    """Pack as `pack` does, in a second batch for short rows if that saves enough padding.
+def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: int | None) -> list[dict[str, Any]]:
+    """Pack examples into one batch, or two if short rows apart save enough padding.
 
     Returns:
         Batches as of `pack`; `owner` numbers the examples of all of them.
@@ -74,7 +74,9 @@ def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[
     return [_laid(coded, units, part, filler) for part in (by_length[:cut], by_length[cut:])]
 
 
-def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: Sequence[Sequence[int]], filler: int) -> dict[str, Any]:
+def _laid(
+    coded: Sequence[EncodedExample], units: Sequence[tuple[int, list[int]]], rows: Sequence[Sequence[int]], filler: int
+) -> dict[str, Any]:
     import torch
 
     length = max(sum(_length(coded, *units[u]) for u in row) for row in rows)
@@ -112,11 +114,11 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
     mask = np.where(visible, np.float32(0), np.finfo(np.float32).min)[:, None]
     tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}
     inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
-    return {**inputs, **pictures(seen_pictures), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
+    return {**inputs, **image_tensors(seen_pictures), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
-def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Group examples with equal beginnings: (number of shared tokens, indices of examples)."""
+def _units(coded: Sequence[EncodedExample], image_token: int | None) -> list[tuple[int, list[int]]]:
+    """Group examples with equal beginnings; return (number of shared tokens, example indices)."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
         # Negative numbers never equal an `id`: such an example is its own group.
@@ -133,12 +135,12 @@ def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, l
     return units
 
 
-def _length(coded: Sequence[Coded], shared: int, members: Sequence[int]) -> int:
+def _length(coded: Sequence[EncodedExample], shared: int, members: Sequence[int]) -> int:
     return shared + sum(len(coded[m]) - shared for m in members)
 
 
-def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
-    """Concatenate the image tensors of all examples, zero-padded to equal shapes."""
+def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
+    """Return the image tensors of all examples, concatenated and zero-padded to equal shapes."""
     import torch
 
     tensors = {}
@@ -156,8 +158,8 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
     return tensors
 
 
-def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: Coded, start: int, begun: int = 0) -> None:
-    """Write an example from its token `begun` on, at place `start`."""
+def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExample, start: int, begun: int = 0) -> None:
+    """Write an example's ids and labels, from its token `begun` on, into a row at `start`."""
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
     # The label of a place is the next token.
@@ -165,7 +167,7 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: Coded, start:
 
 
 def _fill(lengths: Sequence[int]) -> list[list[int]]:
-    """Pack lengths into rows no longer than the longest of them."""
+    """Return rows of indices whose lengths add up to the longest length at most."""
     room: list[int] = []
     rows: list[list[int]] = []
     # First-fit decreasing needs at most about 22% more rows than the best packing.

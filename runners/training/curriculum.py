@@ -20,8 +20,8 @@ from qualm.runners.training.data import (
     USER,
     QuestionAnswer,
     category_question,
-    describe,
-    judged,
+    description_question,
+    judging_question,
     open_question,
     option_question,
     place_question,
@@ -40,7 +40,7 @@ OPTIONS_FROM = 0.3
 
 @dataclass(frozen=True)
 class Curriculum:
-    """Parameters of batches."""
+    """Function that returns a training step's tensors, by seed and step."""
 
     pictures: ScenePictures
     tokenizer: Any
@@ -58,7 +58,7 @@ class Curriculum:
     """Multiple-choice questions per image, once they are trained."""
 
     def __call__(self, step: int) -> dict[str, Any]:
-        """Return the tensors of a step: pixel_values, cells, and for questions those of `pack`."""
+        """Return a step's tensors: images, labels of their cells, and packed questions."""
         import torch
 
         rng = stream(self.seed, "batch", step)
@@ -81,11 +81,11 @@ class Curriculum:
         scene = self.pictures.scenes[index]
         examples = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
         if rng.random() < 0.25 or share < CROWDS[0][0]:
-            examples.append(describe(scene))
+            examples.append(description_question(scene))
         if share > CROWDS[0][0]:
             examples += [example for example in (where_question(rng, scene), category_question(rng, scene)) if example]
         if share > JUDGING_FROM:
-            examples.append(judged(rng, examples[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
+            examples.append(judging_question(rng, examples[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
         if share > OPTIONS_FROM:
             examples += [option_question(rng, scene) for _ in range(self.options)]
         return examples
@@ -96,7 +96,7 @@ class Curriculum:
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
     def _looks(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Return the attention targets of each question's last prompt token.
+        """Return which tokens and heads should attend to which tokens, as arrays.
 
         `cells`: the cells of each noun phrase's objects, one head per phrase. `option`: letter and text of the right option.
         """
@@ -136,6 +136,6 @@ class Curriculum:
 
     @property
     def prefix(self) -> list[int]:
-        """Return the token ids before every question: user mark and image places."""
+        """Return the token ids before every question: the user mark and the image's places."""
         user, image = self.tokenizer.convert_tokens_to_ids([USER, IMAGE])
         return [user, *[image] * self.cells]

@@ -14,7 +14,7 @@ import numpy as np
 from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
 from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, ask_quadrant, count, noun_phrase
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
-from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
+from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true_prompt, render_question
 
 GRID = 4
 """Rows and columns of the grid in which places are named."""
@@ -25,7 +25,7 @@ QuestionAnswer = tuple[str, str, tuple[tuple[int, ...], ...]]
 
 
 def vocabulary() -> list[str]:
-    """Return texts with every word that the model may read or say."""
+    """Return texts that together hold every word of the small model's vocabulary."""
     values = [v for vs in VALUES.values() for v in vs]
     return [
         *values,
@@ -43,7 +43,7 @@ def vocabulary() -> list[str]:
         *(template for _, _, template in FORMS),
         *(text for texts in REFUSALS.values() for text in texts),
         VERIFY,
-        p_true("", ""),
+        p_true_prompt("", ""),
         "True False",
         OTHER_WORDS,
     ]
@@ -65,31 +65,31 @@ visible hidden missing enough information detail left right red green blue
 
 
 def open_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question of a random kind; counting if the scene offers none of that kind."""
+    """Draw an open question of a random kind about a scene, with answer and objects."""
     question = ask(rng, scene, KINDS[int(rng.integers(len(KINDS)))]) or ask(rng, scene, "counting")
     assert question is not None
     return question.text, question.answer, question.about
 
 
 def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """Draw an answerable question of a kind that contrastive pairs use."""
+    """Draw an answerable question of a contrastive category; None if the scene offers none."""
     drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
     question = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
     return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 
-def judged(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
-    """Turn an example into a question whether an answer is right; half the answers are."""
+def judging_question(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
+    """Turn an example into the question whether an answer is right; half of them are wrong."""
     question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong(rng, answer)
     if as_turn:
         return f"{question}{ASSISTANT}{claim}{END}{USER}{VERIFY}", "yes" if right else "no", about
-    return p_true(question, claim), "True" if right else "False", about
+    return p_true_prompt(question, claim), "True" if right else "False", about
 
 
 def _wrong(rng: np.random.Generator, answer: str) -> str:
-    """Return another answer of the same kind, or sometimes an abstention, which is wrong here."""
+    """Return a wrong answer of the same kind, or sometimes an abstention."""
     if rng.random() < 0.1:
         return NEITHER[0]
     if answer.isdigit():
@@ -101,20 +101,20 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """Ask in which directions one object is seen from another, two comparisons at once."""
+    """Draw a question in which directions one object is seen from another; None if impossible."""
     pair = ask_quadrant(rng, scene)
     return None if pair is None else pair[0]
 
 
 def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question with six options; the answer is the letter."""
+    """Draw a multiple-choice question with six options; its answer is the right letter."""
     question = ask(rng, scene, OPTION_KINDS[int(rng.integers(len(OPTION_KINDS)))], True) or ask(rng, scene, "counting", True)
     assert question is not None and question.answer_index is not None
     return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Ask where an object is, or what is at a place."""
+    """Draw a question where an object is, or what is at a grid place."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]
@@ -124,12 +124,12 @@ def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
     if rng.random() < 0.5 and count(scene, name) == 1:
         return f"Where is the {noun_phrase(name)}?", f"row {row} column {column}", ((i,),)
     if len(here) > 1:
-        return describe(scene)
+        return description_question(scene)
     return f"What is at row {row} column {column}?", _full(thing), ((i,),)
 
 
-def describe(scene: Scene) -> QuestionAnswer:
-    """List all objects from left to right."""
+def description_question(scene: Scene) -> QuestionAnswer:
+    """Return the question to describe a scene, with all objects from left to right as answer."""
     return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0]))), ()
 
 
@@ -162,12 +162,12 @@ _WORD = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text as the tokenizer does: letters together, digits and marks alone."""
+    """Split a text as the tokenizer does: runs of letters, single digits, single marks."""
     return _WORD.findall(text)
 
 
 def build_tokenizer(texts: Iterable[str]) -> Any:
-    """Return a `PreTrainedTokenizerFast` that knows the words of `texts`, in any order."""
+    """Create a word-level tokenizer that knows the words of `texts`."""
     from tokenizers import Regex, Tokenizer, decoders
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split

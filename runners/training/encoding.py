@@ -23,8 +23,8 @@ _PROMPT = ("input_ids", "attention_mask")
 
 
 @dataclass(frozen=True)
-class Coded:
-    """An encoded example."""
+class EncodedExample:
+    """A training example as token ids and image tensors."""
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
@@ -38,7 +38,7 @@ class Coded:
 
 
 class Encoder:
-    """Encoder of examples with a cache, thread-safe."""
+    """Function from a training example to its ids and tensors; cached and thread-safe."""
 
     def __init__(self, model: HfVlm, datasets: Mapping[str, DatasetFolder], memory: int = PICTURES_IN_MEMORY) -> None:
         self.model, self.datasets, self.memory = model, datasets, memory
@@ -51,7 +51,7 @@ class Encoder:
         self._lock = threading.Lock()
 
     def answer(self, example: TrainingExample, text: str | None = None) -> tuple[int, ...]:
-        """Return the ids of an answer with its end of turn: the example's, or another text."""
+        """Return the token ids of the example's answer, or of `text`, with the end of turn."""
         answer = example.answer if text is None else text
         key = (self._prompt(example), answer)
         if key not in self._answers:
@@ -59,11 +59,11 @@ class Encoder:
         return self._answers[key]
 
     def picture_of(self, example: TrainingExample) -> tuple[str, str | None]:
-        """Return the dataset and image id of an example."""
+        """Return the (dataset, image id) of an example."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
-    def __call__(self, example: TrainingExample, text: str | None = None) -> Coded:
-        """Encode an example as ids and tensors; FinetuneError for an unreadable image."""
+    def __call__(self, example: TrainingExample, text: str | None = None) -> EncodedExample:
+        """Encode an example, with another answer if `text` is given."""
         prompt = self._prompt(example)
         key = (example.dataset, example.row, prompt)
         image = self.picture_of(example)
@@ -75,7 +75,7 @@ class Encoder:
         if encoding is None or picture is None:
             encoding, picture = self._encode(example, prompt)
             picture = self._keep(key, encoding, image, picture)
-        return Coded(encoding[0], self.answer(example, text), encoding[1], picture)
+        return EncodedExample(encoding[0], self.answer(example, text), encoding[1], picture)
 
     def _prompt(self, example: TrainingExample) -> str:
         rendered = self._prompts.get(id(example))
@@ -97,7 +97,7 @@ class Encoder:
         return (tuple(ids[0].tolist()), beside), picture
 
     def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Cache an encoding and its image; return the cached image."""
+        """Cache an encoding and its image tensors; return the cached tensors."""
         with self._lock:
             self._texts[key] = encoding
             if not picture or image in self._pictures:

@@ -8,7 +8,7 @@ import numpy as np
 
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.prompts.question import LETTERS, render_question
-from qualm.runners.runtime.records import iterate
+from qualm.runners.runtime.records import iterate_rows
 from qualm.runners.training.data import ASSISTANT, END
 from qualm.runners.training.packing import IGNORE, pack
 from qualm.runners.training.pictures import decode, normalise
@@ -17,7 +17,7 @@ SIZE = 64
 
 
 class Evaluation:
-    """Questions of dataset folders; calling it returns the accuracies `heldout/NAME`."""
+    """Function that returns the accuracy on each held-out dataset, as `heldout/NAME`."""
 
     def __init__(self, learner: Any, curriculum: Any, folders: Mapping[str, Path]) -> None:
         self.learner, self.curriculum, self.folders = learner, curriculum, folders
@@ -26,8 +26,8 @@ class Evaluation:
         return {f"heldout/{name}": float(np.mean(self._right(folder))) for name, folder in self.folders.items()}
 
     def _right(self, folder: Path) -> list[bool]:
-        pictures = {r["image_id"]: decode(r["image"]["bytes"]) for r in iterate(folder / "images", IMAGES, batch_size=256)}
-        rows = list(iterate(folder / "samples.parquet", SAMPLES, ["image_id", "question", "references", "choices", "answer_index"]))
+        pictures = {r["image_id"]: decode(r["image"]["bytes"]) for r in iterate_rows(folder / "images", IMAGES, batch_size=256)}
+        rows = list(iterate_rows(folder / "samples.parquet", SAMPLES, ["image_id", "question", "references", "choices", "answer_index"]))
         right: list[bool] = []
         for start in range(0, len(rows), SIZE):
             part = rows[start : start + SIZE]

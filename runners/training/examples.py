@@ -18,7 +18,7 @@ from qualm.runners.prompts.templates import PromptError, check_fit
 
 @dataclass(frozen=True)
 class TrainingExample:
-    """A conversation and the answer to learn."""
+    """A conversation and the answer to learn, perhaps with a rejected one."""
 
     dataset: str
     row: int
@@ -32,7 +32,7 @@ class TrainingExample:
 
 @dataclass(frozen=True)
 class Row:
-    """Fields of a sample that training uses."""
+    """A sample as training uses it, with its prompt settings and the answer to learn."""
 
     dataset: str
     row: int
@@ -56,16 +56,16 @@ class Row:
         if not self.history:
             return tuple(self.prompt.messages(self.question, self.choices, self.pictures))
         (first, answer), *later = self.history
-        turns = [*self.prompt.messages(first, image=self.pictures), _turn("assistant", self.reply(answer))]
+        turns = [*self.prompt.messages(first, n_images=self.pictures), _turn("assistant", self.reply(answer))]
         turns += [t for question, said in later for t in (_turn("user", self.prompt.text(question)), _turn("assistant", self.reply(said)))]
         return (*turns, _turn("user", self.prompt.text(self.question, self.choices)))
 
     def reply(self, answer: str) -> str:
-        """Return an answer in the prompt's format."""
+        """Return an answer in the format that the row's prompt asks for."""
         return self.prompt.reply(answer, self.choices)
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> TrainingExample:
-        """Return an example with the row's own or another answer."""
+        """Return the training example of this row, with its own answer or another."""
         target = self.target if answer is None else answer
         assert target is not None
         return TrainingExample(
@@ -73,12 +73,12 @@ class Row:
         )
 
     def verification(self, answer: str, verdict: str) -> TrainingExample:
-        """Return an example of the question whether an answer is right."""
+        """Return the example that asks whether `answer` is right, to be answered by `verdict`."""
         turns = self.prompt.verification(self.question, self.reply(answer), self.pictures)
         return TrainingExample(self.dataset, self.row, tuple(turns), verdict)
 
     def asked_back(self, question: str, verdict: str) -> TrainingExample:
-        """Return an example of a question about the row's own answer."""
+        """Return the example that asks `question` about the row's answer, answered by `verdict`."""
         turns = (*self.conversation, _turn("assistant", self.reply(str(self.target))), _turn("user", question))
         return TrainingExample(self.dataset, self.row, turns, verdict)
 
@@ -88,13 +88,13 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True, prompt: Prompt = DEFAULT) -> list[Row]:
-    """Return the rows with an answer, in the table's order.
+    """Return a dataset's rows that have an answer to learn, in order; count the others.
 
     Raises:
         FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
     """
     try:
-        check_fit(prompt, dataset.name, dataset.whole, in_words=True)
+        check_fit(prompt, dataset.name, dataset.whole, judges_words=True)
         prompt.reply("")
     except (PromptError, ValueError) as error:
         raise FinetuneError(str(error) if isinstance(error, PromptError) else f"dataset {dataset.name}: prompt: {error}") from error
@@ -142,7 +142,7 @@ def _history(text: str | None, dataset: str, sample_id: str) -> tuple[tuple[str,
 
 
 def _target(sample: dict[str, Any]) -> str | None:
-    """Return the letter of the right option, or else the most common reference."""
+    """Return the answer to learn: the right option's letter, else the most common reference."""
     if sample["choices"] and sample["answer_index"] is not None:
         return LETTERS[sample["answer_index"]]
     references = [r for r in sample["references"] or () if r.strip()]
@@ -150,14 +150,14 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
-    """Return preferences over worse answers in the data, or partners' answers in pairs."""
+    """Return examples whose rejected answer is a worse one of the data, or the partner's."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
     return rated + [own.example(rejected=other.target) for own, other in both]
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Return each row of a contrastive pair with its partner, both ways."""
+    """Return (member, partner) for both members of each contrastive pair."""
     members: dict[str, list[Row]] = {}
     for row in rows:
         if row.pair_id is not None:
@@ -167,7 +167,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return questions whether an answer is right: yes for a row's own, no for its partner's.
+    """Return examples that ask if an answer is right: yes for a row's own, no for another.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.
@@ -181,7 +181,7 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExam
 
 
 def _mistaken(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Yield rows with an answer that is right for the same question of another row only."""
+    """Yield (row, answer that is right for the same question of another row only)."""
     single = [row for row in rows if row.pair_id is None and row.answerable and not row.choices and not row.history]
     answers: dict[str, set[str]] = {}
     for row in single:

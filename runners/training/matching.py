@@ -13,7 +13,7 @@ from qualm.runners.training.pictures import MEAN, STD, ScenePictures, normalise
 
 
 def listing(scene: Scene) -> str:
-    """List the objects of a scene from left to right: "large red cube, small blue sphere"."""
+    """Return a scene's objects from left to right: "large red cube, small blue sphere"."""
     attributes = LEVELS[scene["level"]].attributes
     order = sorted(scene["objects"], key=lambda thing: thing["pixel_coords"][0])
     return ", ".join(noun_phrase({a: thing[a] for a in attributes}) for thing in order)
@@ -31,7 +31,7 @@ def build_clip(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: i
 
 
 def image_processor(pixels: int) -> Any:
-    """Create an image processor that scales to the model's size; needs only Pillow."""
+    """Create a CLIP image processor that scales images to `pixels`; needs only Pillow."""
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
     size = {"height": pixels, "width": pixels}
@@ -39,7 +39,10 @@ def image_processor(pixels: int) -> Any:
 
 
 class Matcher(lightning.LightningModule):  # type: ignore[misc]
-    """Contrastive learning of images and texts (Radford et al., ICML 2021, arXiv:2103.00020)."""
+    """Lightning module that trains a CLIP to match images and texts.
+
+    Radford et al., ICML 2021, arXiv:2103.00020.
+    """
 
     def __init__(self, model: Any, steps: int, rate: float) -> None:
         super().__init__()
@@ -66,7 +69,7 @@ class Matcher(lightning.LightningModule):  # type: ignore[misc]
 
 
 class Matches:
-    """Batches of images with lists of objects, without equal lists in a batch."""
+    """Function that returns a step's batch of images with their object lists, all different."""
 
     def __init__(self, pictures: ScenePictures, tokenizer: Any, seed: int, batch: int) -> None:
         self.pictures, self.tokenizer, self.seed, self.batch = pictures, tokenizer, seed, batch

@@ -20,14 +20,14 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.answer_text import normalise
 from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref, takes_choices
 from qualm.runners.training.examples import Row
-from qualm.runners.training.recipe import trainable
+from qualm.runners.training.recipe import trainable_model
 
 
-def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str | None]:
-    """Return a model's greedy answers to all samples: (dataset, sample id) -> text, None for a reply without an answer."""
+def greedy_answers(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str | None]:
+    """Return (dataset, sample id) -> a model's greedy answer; None where it gave none."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
-        trainable(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)
+        trainable_model(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)
     )
     return {
         (dataset, sample): text
@@ -36,15 +36,15 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFo
     }
 
 
-def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str | None], by: Chosen) -> list[bool | None]:
-    """Return whether each answer is at least partly right; None if there is none, or the judge cannot decide.
+def judge_answers(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str | None], judge_plugin: Chosen) -> list[bool | None]:
+    """Return whether each answer is at least partly right; None if it is missing or undecided.
 
     A judge that reads no options leaves multiple-choice answers to `option_match`.
 
     Raises:
         FinetuneError: the judge fails; earlier judgements are kept.
     """
-    chosen = judge_ref(by)
+    chosen = judge_ref(judge_plugin)
     by_options = chosen if takes_choices(chosen) else judge_ref("option_match")
     answered = {k: _answered(row, answer) for k, (row, answer) in enumerate(zip(rows, answers, strict=True)) if answer is not None}
     counters: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str |
 
 
 def _answered(row: Row, answer: str) -> Answered:
-    """Return an answer as judges take it; without options where none of them is known to be right."""
+    """Return an answer in the form that judges take; without options if none is known right."""
     if not row.answerable:
         return Answered(row.question, (), answer, choices=row.choices)
     letters = dict(zip(LETTERS, row.choices, strict=False))
@@ -72,20 +72,20 @@ def _answered(row: Row, answer: str) -> Answered:
     return Answered(row.question, row.references, answer)
 
 
-def entropy(texts: Sequence[str]) -> float:
-    """Return the entropy of answers in nats, up to case, punctuation and articles.
+def answer_entropy(texts: Sequence[str]) -> float:
+    """Return the entropy in nats of answers, equal up to case, punctuation and articles.
 
-    >>> entropy(["Red.", "red", "the red"]), round(entropy(["red", "blue"]), 4)
+    >>> answer_entropy(["Red.", "red", "the red"]), round(answer_entropy(["red", "blue"]), 4)
     (0.0, 0.6931)
     """
     counts = Counter(normalise(t) for t in texts).values()
     return max(0.0, -sum(n / len(texts) * math.log(n / len(texts)) for n in counts))
 
 
-def sampled(
+def sampled_answers(
     context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
 ) -> list[list[str | None]]:
-    """Return sampled answers to each open question, None for a reply without an answer.
+    """Return the sampled answers to each open question; None for a reply without an answer.
 
     Random numbers depend on seed, sample and draw only.
     """
@@ -93,7 +93,7 @@ def sampled(
     module = get("models", context.models[name]["plugin"]).module
     stage = replace(stage, params={**stage.params, "draws": draws, "temperature": temperature})
     subset = dataset.only([row.row for row in rows])
-    (table,) = answer_tables(trainable(context, name), module, [subset], [Variant(CLEAN)], frozenset({"text", DRAWS}), stage)
+    (table,) = answer_tables(trainable_model(context, name), module, [subset], [Variant(CLEAN)], frozenset({"text", DRAWS}), stage)
     texts: dict[str, list[str | None]] = {}
     for sample, draw, text in zip(*(table[c].to_pylist() for c in ("sample_id", "draw", "text")), strict=True):
         if draw:

@@ -15,7 +15,7 @@ IGNORE = -100
 def pack(
     prefix: Sequence[int], questions: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], pad: int, multiple: int = 8
 ) -> dict[str, Any]:
-    """Return the arrays of a step.
+    """Return arrays of token sequences, each with all questions about one image.
 
     Args:
         prefix: ids before every question: the user mark and the image's places.
@@ -46,8 +46,8 @@ def pack(
     return {"input_ids": ids, "position_ids": positions, "labels": labels, "segment": segment}
 
 
-def attention(segment: Any) -> Any:
-    """Return an additive mask (B, 1, L, L): a question sees the prefix and itself."""
+def attention_mask(segment: Any) -> Any:
+    """Return the additive mask (B, 1, L, L) by which a question sees the prefix and itself."""
     import torch
 
     same = segment[:, :, None] == segment[:, None, :]

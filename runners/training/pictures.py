@@ -12,7 +12,7 @@ from qualm.registry.formats import pictures
 from qualm.registry.sample import IMAGES
 from qualm.registry.scenes.world import LEVELS, SIZES, VALUES, Scene
 from qualm.runners.contracts.finetunes import FinetuneError
-from qualm.runners.runtime.records import iterate
+from qualm.runners.runtime.records import iterate_rows
 
 UNSEEN = -100
 """Label of a cell without an object."""
@@ -22,7 +22,7 @@ HEADS = (*(len(values) for values in VALUES.values()), 2)
 
 @dataclass(frozen=True)
 class ScenePictures:
-    """Images (n, pixels, pixels, 3) uint8 with their scene graphs."""
+    """Images (n, pixels, pixels, 3) uint8 with scene graphs and labels of their cells."""
 
     pixels: np.ndarray
     scenes: list[Scene]
@@ -37,7 +37,7 @@ class ScenePictures:
 
 
 def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
-    """Read the scene graphs and images of dataset folders, with the labels of each image cell.
+    """Read scene graphs and images of dataset folders, with labels of each image cell.
 
     Args:
         folders: datasets that the adapter `synthetic_scenes` made.
@@ -54,7 +54,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
             raise FinetuneError(
                 f"{folder}/scenes: expected CLEVR scenes files, found none; train on a dataset of the card synthetic_scenes"
             )
-        pictures = {row["image"]["path"]: row["image"]["bytes"] for row in iterate(folder / "images", IMAGES, batch_size=256)}
+        pictures = {row["image"]["path"]: row["image"]["bytes"] for row in iterate_rows(folder / "images", IMAGES, batch_size=256)}
         for file in files:
             for scene in json.loads(file.read_text(encoding="utf-8"))["scenes"]:
                 if scene["image_filename"] in pictures:  # a limit may have left some out
@@ -68,7 +68,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
 
 
 def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and object of each cell: the object centred in it, or the nearest."""
+    """Return class labels (heads, cells) and object index (cells,) of a scene's image cells."""
     rules = LEVELS[scene["level"]]
     side = rules.pixels // patch
     middles = (np.arange(side) + 0.5) * patch

@@ -31,6 +31,8 @@ HELD_OUT = 0.2
 
 @dataclass(frozen=True)
 class TrainedProbe:
+    """A trained probe: scaling of the features, and its network."""
+
     mean: Floats
     scale: Floats
     network: torch.nn.Sequential
@@ -43,13 +45,13 @@ class TrainedProbe:
         return np.where(np.isfinite(features).all(axis=1), values, np.nan)
 
     def weights(self) -> dict[str, Any]:
-        """Return all parameters by name."""
+        """Return name -> tensor of all parameters, scaling included."""
         scaling = {"mean": torch.from_numpy(self.mean), "scale": torch.from_numpy(self.scale)}
         return scaling | {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
 
 class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
-    """Log loss of a batch with a penalty of coefficients, and an optional ranking loss."""
+    """Lightning module of a probe: log loss, penalty of weights, and a ranking loss if asked."""
 
     def __init__(self, network: torch.nn.Sequential, design: ProbeDesign) -> None:
         super().__init__()
@@ -59,7 +61,7 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
         )
 
     def validation_step(self, batch: Sequence[torch.Tensor], index: int) -> None:
-        """Log how well the probabilities tell rows with the target, of more than a half, from the others."""
+        """Log accuracy, calibration error and AUROC of the probabilities on held-out rows."""
         features, target = batch
         probability = torch.sigmoid(self.network(features).squeeze(1))
         for name, measure in self.measures.items():
@@ -89,8 +91,8 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
         )
 
 
-def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:
-    """Train a probe on the features of a design.
+def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:
+    """Train a probe on the features of a design and the target of each row.
 
     Args:
         target: (n,) 0..1, the share of the target in each answer.
@@ -114,24 +116,24 @@ def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | Non
     return TrainedProbe(mean, scale, network)
 
 
-def validated(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
-    """Return accuracy, calibration error and AUROC of a probe on a fifth of the groups, trained on the others.
+def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
+    """Return accuracy, calibration error and AUROC on a held-out fifth of the groups.
 
     Empty where either part lacks a class.
 
     Args:
-        design: as of `trained`.
-        target: as of `trained`.
+        design: as of `train_probe`.
+        target: as of `train_probe`.
         groups: (n,) group of each row; no group is in both parts.
-        seed: chooses the groups, and is that of `trained`.
-        beside: as of `trained`.
+        seed: chooses the groups, and is that of `train_probe`.
+        beside: as of `train_probe`.
     """
     names = np.random.default_rng(seed).permutation(np.unique(groups))
     held_out = np.isin(groups, names[: round(HELD_OUT * len(names))])
     if any(len(np.unique(target[rows] > 0.5)) < 2 for rows in (held_out, ~held_out)):
         return {}
     learnt = replace(design, features=design.features[~held_out])
-    probe = trained(learnt, target[~held_out], seed, None if beside is None else beside[~held_out])
+    probe = train_probe(learnt, target[~held_out], seed, None if beside is None else beside[~held_out])
     features = (design.features[held_out] - probe.mean) / probe.scale
     rows = torch.utils.data.TensorDataset(torch.from_numpy(features), torch.from_numpy(target[held_out]))
     loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))

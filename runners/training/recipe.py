@@ -21,7 +21,7 @@ from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import TRAIN, SplitRule
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.training.batching import pack, packs, pad
+from qualm.runners.training.batching import pack, pack_in_batches, pad
 from qualm.runners.training.encoding import Encoder
 from qualm.runners.training.examples import Row, TrainingExample, read_rows
 
@@ -39,7 +39,7 @@ VALIDATION_BATCH = 8
 
 @dataclass(frozen=True)
 class Amount:
-    """Batch size, length and packing of a training."""
+    """How much is trained per step and in all: batch size, epochs or steps, lengths, packing."""
 
     batch: int
     epochs: float
@@ -50,7 +50,7 @@ class Amount:
 
 
 class Material:
-    """Training rows by dataset."""
+    """Training rows of the datasets that a recipe names, and their weights."""
 
     def __init__(self, context: FinetuneContext, train: Sequence[str], weights: Sequence[float] | None) -> None:
         if weights is not None and len(weights) != len(train):
@@ -63,7 +63,7 @@ class Material:
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[TrainingExample]]) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Return pools of examples and their weights: a single pool unless weights were given.
+        """Return pools of the examples that `make` makes, and each pool's sampling weight.
 
         Raises:
             FinetuneError: a dataset has no examples.
@@ -86,7 +86,7 @@ class Material:
         share: float,
         make: Callable[[Sequence[Row]], list[TrainingExample]],
     ) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Add a pool that makes up `share` of the draws; FinetuneError if it is empty."""
+        """Return pools and weights with one more pool, which makes up `share` of the draws."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
             raise FinetuneError(
@@ -96,8 +96,8 @@ class Material:
         return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
 
 
-def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], longest: int | None, filler: int) -> Any:
-    """Return a function that yields padded batches of the datasets' validation rows with their reference answers."""
+def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], max_length: int | None, filler: int) -> Any:
+    """Return a function that yields padded batches of the datasets' validation rows."""
     folders, examples = {}, []
     for name in sorted(datasets):
         try:
@@ -112,7 +112,7 @@ def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequenc
     def batches() -> Iterator[dict[str, Any]]:
         for start in range(0, len(chosen), VALIDATION_BATCH):
             coded = [encoder(example) for example in chosen[start : start + VALIDATION_BATCH]]
-            if fitting := [one for one in coded if longest is None or len(one) <= longest]:
+            if fitting := [one for one in coded if max_length is None or len(one) <= max_length]:
                 yield pad(fitting, filler)
 
     return batches
@@ -125,8 +125,8 @@ def _training_rows(name: str, folder: Path) -> DatasetFolder:
         raise FinetuneError(f"{error}; only rows of '{TRAIN}' are trained on") from error
 
 
-def trainable(context: FinetuneContext, name: str) -> HfVlm:
-    """Return a model of the spec to train; FinetuneError without weights of a trainable dtype."""
+def trainable_model(context: FinetuneContext, name: str) -> HfVlm:
+    """Return a base model of the spec; FinetuneError if it has no weights that can be trained."""
     from qualm.runners.inference.hf.model import HfVlm
 
     model = context.model(name)
@@ -146,7 +146,7 @@ def _check_pictures(model: HfVlm, material: Material) -> None:
             raise FinetuneError(f"dataset '{row.dataset}': sample '{row.sample_id}': has {pictures} images: {reason}")
 
 
-def build(
+def build_recipe(
     context: FinetuneContext,
     model: HfVlm,
     tune: Chosen,
@@ -155,14 +155,14 @@ def build(
     weights: Mapping[str, float],
     amount: Amount,
     course: Course,
-    learner: Callable[..., Tuner],
+    tuner_class: Callable[..., Tuner],
     **options: float,
 ) -> TrainingRecipe:
-    """Return the recipe that trains a model on pools of examples.
+    """Return the recipe that trains a model on weighted pools of examples.
 
     Args:
         tune: plugin of `runners/plugins/tunings`.
-        learner: Lightning module, called with tuning, course, steps, gradient checkpointing and `options`.
+        tuner_class: Lightning module, called with tuning, course, steps, gradient checkpointing and `options`.
     """
     import torch
 
@@ -177,7 +177,7 @@ def build(
     context.count(examples=have, **{f"drawn ({name})": n for name, n in mixture.drawn().items() if name})
     torch.manual_seed(context.seed)
     tuning: Tuning = load_chosen("tunings", tune)(model)
-    tuner = learner(tuning, course, steps, context.settings.gradient_checkpointing, **options)
+    tuner = tuner_class(tuning, course, steps, context.settings.gradient_checkpointing, **options)
     tuner.train()
     shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id, getattr(model.processor, "image_token_id", None))
     tuner.validation = validation_batches(context, model, list(material.datasets), amount.max_length, model.tokenizer.pad_token_id)
@@ -204,7 +204,7 @@ def build(
 
 
 class Shares:
-    """Batches of steps, whole or in several shares."""
+    """Function that returns a share of a step's batch, for one of several devices."""
 
     def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int, image_token: int | None) -> None:
         self.encoder, self.mixture, self.amount, self.filler, self.image_token = encoder, mixture, amount, filler, image_token
@@ -228,7 +228,7 @@ class Shares:
         if not self.amount.packed:
             batches = [pad(coded, self.filler)]
         elif parts == 1:
-            batches = packs(coded, self.filler, self.image_token)
+            batches = pack_in_batches(coded, self.filler, self.image_token)
         else:  # devices that share a model's layers must run equally many passes
             batches = [pack(coded, self.filler, self.image_token)]
         return {
@@ -240,7 +240,7 @@ class Shares:
         }
 
     def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the first examples padded and packed."""
+        """Return the first examples as a padded and as a packed batch, to compare their losses."""
         examples = self.mixture.batch(0, min(8, self.amount.batch))
         coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
         return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
@@ -269,7 +269,7 @@ def _fitting(
 
 
 class Mixture:
-    """Endless passes over pools of examples, reshuffled for every pass."""
+    """Sequence of examples drawn from weighted pools, each reshuffled for every pass."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Mixture:
         return [self[i] for i in range(step * width, min((step + 1) * width, len(self)))]
 
     def drawn(self) -> dict[str, int]:
-        """Count the examples drawn from each pool."""
+        """Return pool -> number of examples drawn from it."""
         return {name: int((self._source == k).sum()) for k, name in enumerate(self.names)}
 
     def _shuffled(self, name: str, again: int) -> NDArray[np.int64]:
@@ -328,7 +328,7 @@ def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """Return the pool of every place, and the number of earlier draws from it."""
+    """Return the pool of every draw, and how many earlier draws are from the same pool."""
     shares = weights / weights.sum()
     source, turn = np.zeros(total, np.int16), np.zeros(total, np.int64)
     drawn = np.zeros(len(shares), np.int64)

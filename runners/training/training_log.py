@@ -13,7 +13,7 @@ VALIDATED = "val_"
 
 
 def log_callback() -> Any:
-    """Return a Lightning callback class that keeps its rows in the checkpoint."""
+    """Return a Lightning callback class that writes a training's log as a CSV table."""
     import lightning as L
 
     class Log(L.Callback):  # type: ignore[misc]

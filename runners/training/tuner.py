@@ -25,7 +25,7 @@ PACKING = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 
 @dataclass(frozen=True)
 class Course:
-    """Hyperparameters of the optimizer."""
+    """Hyperparameters of AdamW and of its learning-rate schedule."""
 
     rate: float
     """Peak learning rate of AdamW."""
@@ -48,7 +48,7 @@ class Course:
 
 
 class Tuner(L.LightningModule):  # type: ignore[misc]
-    """Supervised fine-tuning: the loss is the negative mean log-probability of answer tokens."""
+    """Lightning module of supervised fine-tuning: negative mean log-probability of answers."""
 
     def __init__(self, tuning: Tuning, course: Course, steps: int, checkpointing: bool = False, *, label_smoothing: float = 0.0) -> None:
         super().__init__()
@@ -72,11 +72,11 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
                 self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def setup(self, stage: str) -> None:
-        """See whether the strategy shards the weights."""
+        """Note whether the strategy shards the weights."""
         self.is_sharded = not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy)
 
     def on_train_start(self) -> None:
-        """Compare packing with padding; FinetuneError if packed examples see each other."""
+        """Compare the losses of packed and padded examples; FinetuneError if they differ."""
         if self.check_packing is None:
             return
         both = [self.transfer_batch_to_device(b, self.device, 0) for b in self.check_packing()]
@@ -102,7 +102,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Return accuracy, calibration error and AUROC over the answer tokens of the validation rows.
+        """Return accuracy, calibration error and AUROC over the validation rows' answer tokens.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing
@@ -137,7 +137,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return loss
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the scaled loss of a share of a step, and values to log."""
+        """Return the loss of a share of a step's batch, scaled, and name -> value to log."""
         logprobs, _ = logprobs_of_all(self.network, batch["batches"], self.label_smoothing)
         # By tokens, as shares differ in length.
         return -logprobs.sum() * batch["per_token"], {}
@@ -158,7 +158,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
 
 
 class Preferer(Tuner):
-    """Direct preference optimisation, optionally with a supervised loss."""
+    """Lightning module of direct preference optimisation, optionally with a supervised loss."""
 
     def __init__(
         self, tuning: Tuning, course: Course, steps: int, checkpointing: bool, *, beta: float, smoothing: float, sft_weight: float
@@ -188,7 +188,7 @@ class Preferer(Tuner):
 
 
 def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tuple[Any, Any]:
-    """Return log-probabilities of the answers' tokens.
+    """Return the log-probability of each answer token of a batch, and its example's index.
 
     Args:
         batch: of `qualm.runners.training.batching`.
@@ -207,7 +207,7 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
 
 
 def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the logits (T, vocabulary) before each answer token of a batch, in float32, and the tokens (T,)."""
+    """Return float32 logits (T, vocabulary) before each answer token, and the tokens (T,)."""
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
     # Such models count positions from the images.
     if _positions_by_itself(network):
@@ -221,7 +221,7 @@ def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:
-    """Concatenate `answer_logprobs` of several batches."""
+    """Return `answer_logprobs` of several batches, concatenated."""
     import torch
 
     logprobs, owners = zip(*(answer_logprobs(network, batch, smoothing) for batch in batches), strict=True)
@@ -234,7 +234,7 @@ def _positions_by_itself(network: Any) -> bool:
 
 
 def dpo_loss(chosen: Any, rejected: Any, chosen_before: Any, rejected_before: Any, beta: float, smoothing: float = 0.0) -> Any:
-    """Return the loss of direct preference optimisation (DPO) for each pair.
+    """Return each pair's loss of direct preference optimisation (DPO), (n,).
 
     -(1 - s) ln sigmoid(m) - s ln sigmoid(-m) with m = beta [(ln pi_w - ln ref_w) - (ln pi_l - ln ref_l)].
     Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization:

@@ -18,13 +18,13 @@ _NOT_BESIDE = {"config.json", "generation_config.json", "adapter_config.json", "
 
 
 def vision_tower(network: Any) -> Any | None:
-    """Return the vision encoder of a network; None if transformers cannot identify it."""
+    """Return a network's vision encoder; None if transformers cannot tell which it is."""
     encoder = network.get_encoder(modality="image")
     return None if encoder is network or encoder is network.base_model else encoder
 
 
-def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
-    """Return the modules whose dotted name, or its end, matches a regular expression.
+def matching_modules(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
+    """Return the names of the modules whose dotted name, or its end, matches a pattern.
 
     Args:
         pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
@@ -53,7 +53,7 @@ def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[
 
 
 def copy_processor(model: HfVlm, folder: Path) -> None:
-    """Copy tokenizer, processor and chat template of a model, byte for byte if it is local."""
+    """Write a model's tokenizer, processor and chat template into a folder."""
     if model.base.folder is None:
         model.processor.save_pretrained(folder)
         return

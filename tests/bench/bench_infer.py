@@ -53,7 +53,7 @@ from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Reques
 from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.rows import Network, cache_argument
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.prompts.question import messages, p_true, verification
+from qualm.runners.prompts.question import messages, p_true_prompt, verification
 from tests.support.models.tiny_qwens import tiny_qwen2_vl
 
 QWEN2_VL_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
@@ -268,11 +268,11 @@ def naive(model, asked: list[Request], decoding: Decoding, draws: int, each: boo
             for _ in range(draws if each else 1):
                 generate(request.prompt, request.image, steps, **sampled, num_return_sequences=1 if each else draws)
             text = model.tokenizer.decode(tokens[0], skip_special_tokens=True)
-            generate(model.render(messages(p_true(request.question, text))), request.image, 1)
+            generate(model.render(messages(p_true_prompt(request.question, text))), request.image, 1)
             generate(model.render(verification(request.question, text)), request.image, 1)
-            prior(model.render(messages(request.question, image=False)), None, tokens)
+            prior(model.render(messages(request.question, n_images=False)), None, tokens)
             prior(model.render(messages("")), request.image, tokens)
-            prior(model.render(messages("", image=False)), None, tokens)
+            prior(model.render(messages("", n_images=False)), None, tokens)
     return calls
 
 

@@ -22,7 +22,7 @@ import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
 from qualm.runners.inference.hf import model as hf_model
-from qualm.runners.inference.hf.once import costly
+from qualm.runners.inference.hf.once import shared_encoders
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.plain_vlm import picture
@@ -50,7 +50,7 @@ def compare(model: Any, rounds: int) -> None:
     encoded, seconds, numbers = model.encode(asked), {False: [], True: []}, {}
     for number in range(2 * (rounds + 1)):
         keeping = bool(number % 2)
-        hf_model.costly = costly if keeping else lambda module: []
+        hf_model.shared_encoders = shared_encoders if keeping else lambda module: []
         start = time.process_time()
         answers = model.answer(encoded, Decoding(12))
         seconds[keeping].append(time.process_time() - start)

@@ -31,7 +31,7 @@ from qualm.runners.contracts.inpainters import Job
 from qualm.runners.contracts.masks import dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
-from qualm.runners.data.removal_quality import measure, summary
+from qualm.runners.data.removal_quality import measure_removal, summarize_removals
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.scenes_folder import scenes_folder
@@ -94,7 +94,9 @@ def report(name, radius, kernel, shadow, items, detector):
     start = time.perf_counter()
     made = inpaint(jobs)
     spent = (time.perf_counter() - start) / len(jobs)
-    found = summary([measure(np.asarray(m), p, truth, j.mask, shown) for m, j, (_, p, truth, shown) in zip(made, jobs, items, strict=True)])
+    found = summarize_removals(
+        [measure_removal(np.asarray(m), p, truth, j.mask, shown) for m, j, (_, p, truth, shown) in zip(made, jobs, items, strict=True)]
+    )
     share = np.mean([j.mask.mean() for j in jobs])
     said = detector.yes([j.target for j in jobs], made) if detector else ""
     line(name, radius, kernel, shadow, share, found, f"{spent * 1e3:8.2f}", said)
@@ -134,9 +136,9 @@ def main():
     print(f"{len(items)} pictures of level {asked.level}")
     head = f"{'method':14}{'radius':>6}{'kernel':>7}{'shadow':>8}{'mask':>7}  PSNR in   SSIM   out    SSIM    left  found"
     print(f"{head}{'   VLM' if detector else ''}   ms/picture")
-    blank = [measure(p, p, truth, shown, shown) for _, p, truth, shown in items]
+    blank = [measure_removal(p, p, truth, shown, shown) for _, p, truth, shown in items]
     said = detector.yes([t for t, *_ in items], [PIL.Image.fromarray(p) for _, p, _, _ in items]) if detector else ""
-    line("original", None, 0, False, np.mean([s.mean() for *_, s in items]), summary(blank), "", said)
+    line("original", None, 0, False, np.mean([s.mean() for *_, s in items]), summarize_removals(blank), "", said)
     report("rerender", None, 0, False, items, detector)
     for name, radii in RADII.items():
         for radius, kernel, shadow in [(3.0, k, False) for k in KERNELS] + [(r, 5, False) for r in radii if r != 3.0] + [(3.0, 3, True)]:

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from qualm.registry.plugins.registry import load
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 
 cv2.setNumThreads(1)
 OPERATIONS = ("blur", "dark", "bright", "cutout", "gaussian_noise", "pixelate", "salt_and_pepper", "solarize")
@@ -80,8 +80,8 @@ def ours():
     made = {}
     for name in OPERATIONS:
         function = load("perturbations", name)
-        made[name] = lambda image, function=function, name=name: function([image], [generator(7, name, "sample")])[0]
-    made["fast_blur"] = lambda image: load("perturbations", "blur")([image], [generator(7, "blur", "sample")], fast=True)[0]
+        made[name] = lambda image, function=function, name=name: function([image], [random_generator(7, name, "sample")])[0]
+    made["fast_blur"] = lambda image: load("perturbations", "blur")([image], [random_generator(7, "blur", "sample")], fast=True)[0]
     return made
 
 

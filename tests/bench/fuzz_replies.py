@@ -26,7 +26,7 @@ import httpx
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.answers import undefine_invalid
-from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.plugins.models._completions import least_entropies, logprobs_in_prompt, option_logits, true_share, yes_share
 from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError
 from qualm.runners.servers.replies import Completion
@@ -73,7 +73,7 @@ def line(url: str) -> Client:
         import qualm.runners.servers.transport
 
         qualm.runners.servers.transport.BoundedTransport = Handed  # type: ignore[misc]
-    made.opened()
+    made.openai_client()
     return made
 
 
@@ -123,7 +123,7 @@ def _check(reply: Completion, body: dict[str, Any]) -> None:
         _hold(all(math.isfinite(e) and 0 <= e <= 30 for e in kept.entropies or ()), f"entropies {kept.entropies}")
         _hold(all(0 <= i < 2**31 for i in kept.tokens or ()), f"ids {kept.tokens}")
         if reply.prompt is not None and choice.ids:
-            found = within(reply.prompt, choice.ids) or []
+            found = logprobs_in_prompt(reply.prompt, choice.ids) or []
             _hold(all(p <= 0 for p in found), f"prior {found}")
 
 

@@ -20,7 +20,7 @@ LONGER = '''
 
 import numpy as np
 
-from qualm.runners.contracts.probes import ProbeDesign, stacked
+from qualm.runners.contracts.probes import ProbeDesign, stack_rows
 
 NEEDS = {"early": "hidden_states/{early}/prompt_last", "late": "hidden_states/last/answer_mean"}
 TARGET = "wrong"
@@ -29,7 +29,7 @@ TARGET = "wrong"
 def longer(early, late, token_logprobs, *, early_layer: str = "0.25", units: int = 4) -> ProbeDesign:
     """Two layers and the number of tokens."""
     lengths = np.array([[len(row)] for row in token_logprobs], dtype=float)
-    return ProbeDesign(np.concatenate([stacked(early), stacked(late), lengths], axis=1), hidden=(units,), epochs=60, rate=1e-2)
+    return ProbeDesign(np.concatenate([stack_rows(early), stack_rows(late), lengths], axis=1), hidden=(units,), epochs=60, rate=1e-2)
 '''.replace("{early}", "{early_layer}")
 SPEC = """\
 qualm: 1

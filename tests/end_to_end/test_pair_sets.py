@@ -18,7 +18,7 @@ from qualm.compiler.spec.resolve import resolve_file
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.splits import read_scored, rule
+from qualm.runners.data.splits import read_scored, split_rule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
@@ -107,7 +107,7 @@ def test_the_set_is_whole_and_its_splits_are_the_source_s(world: World) -> None:
         assert row["split"] == source.get(row["image_id"], row)["split"]
     everything = DatasetFolder("ours", folder)
     assert all(everything.image(i) is not None for i in range(len(everything)))
-    asked = DatasetFolder("ours", folder, rule({}, "ours"))
+    asked = DatasetFolder("ours", folder, split_rule({}, "ours"))
     assert 0 < len(asked) == sum(r["split"] == "test" for r in rows) < len(everything)
     assert json.loads((folder / "recipes" / "stolen.json").read_text())["pairs"] > 0
 

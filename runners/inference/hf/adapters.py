@@ -11,14 +11,14 @@ from typing import Any
 
 from qualm.registry.plugins.commits import COMMIT
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.folder import unpinned
+from qualm.runners.inference.hf.folder import revision_fault
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 @dataclass(frozen=True)
 class Base:
-    """A whole model, and the adapters to merge into it, in order."""
+    """Location of a full model, and the adapters to merge into it, in order."""
 
     folder: Path | None
     hub: str | None
@@ -27,7 +27,7 @@ class Base:
 
 
 def base_of(context: ModelContext, artifact: str | None, hub: str | None, revision: str | None, trust_remote_code: bool) -> Base:
-    """Return the folder or hub model that a plugin's parameters name.
+    """Return the location of the model that a plugin's parameters name.
 
     Raises:
         ModelError: they name none or two, a revision that is no commit, or remote code of a folder.
@@ -36,7 +36,7 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
     folder = Path(artifact) if artifact else context.folder if hub is None else None
     if (folder is None) == (hub is None):
         raise ModelError(f"{who}: name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
-    if hub is not None and (fault := unpinned(hub, revision)):
+    if hub is not None and (fault := revision_fault(hub, revision)):
         raise ModelError(f"{who}: {fault}")
     if trust_remote_code and hub is None:
         raise ModelError(f"{who}: trust_remote_code is for a hub model with a revision, not for the folder {folder}")
@@ -44,7 +44,7 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
 
 
 def resolve_adapters(label: str, base: Base) -> Base:
-    """Return the full model that adapter folders build on, with the chain of adapters to merge.
+    """Replace adapter folders by the full model they build on, with the adapters to merge.
 
     Raises:
         ModelError: its config does not name an available base model, or the chain is circular.
@@ -70,7 +70,7 @@ def resolve_adapters(label: str, base: Base) -> Base:
 
 
 def read_config(label: str, folder: Path) -> dict[str, Any]:
-    """Read a folder's adapter_config.json; raise ModelError if it or the weights are unusable."""
+    """Return a folder's adapter_config.json; ModelError if it or the weights are unusable."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -82,8 +82,8 @@ def read_config(label: str, folder: Path) -> dict[str, Any]:
     return config
 
 
-def merge(label: str, module: Any, adapter: Path) -> Any:
-    """Merge an adapter into a module's weights; raise ModelError if it does not fit exactly."""
+def merge_adapter(label: str, module: Any, adapter: Path) -> Any:
+    """Return a module with an adapter merged into its weights; ModelError if it does not fit."""
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors import SafetensorError, safe_open
 

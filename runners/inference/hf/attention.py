@@ -23,8 +23,8 @@ Note = Callable[[int, "torch.Tensor"], None]
 """Callback (layer, weights (rows, heads, positions, cached)) for the last positions of a pass."""
 
 
-class Looks:
-    """Attention at the positions that predict the tokens of some answers."""
+class AnswerAttention:
+    """Attention weights at the positions that predict the tokens of some answers."""
 
     def __init__(self, trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], ranges: Mapping[str, list[int]]):
         """Read the answers once more.
@@ -39,7 +39,7 @@ class Looks:
         # The position that predicts a token is that of the token before it.
         ids = [(prompt[-1], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
         blocks = sorted({block for own in ranges.values() for block in own})
-        with watched(trunk.network, blocks, self.positions, self._note):
+        with watch_attention(trunk.network, blocks, self.positions, self._note):
             trunk.peek(ids, (trunk.lengths - 1).tolist(), self.positions)
 
     def _note(self, block: int, weights: torch.Tensor) -> None:
@@ -52,7 +52,7 @@ class Looks:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return attention on the previous token, (layers, end - start - 1), start < token < end.
+        """Return each token's attention on the one before, (layers, end - start - 1).
 
         Of each layer it is that of the head with the highest mean.
         """
@@ -64,13 +64,13 @@ class Looks:
         return own[torch.arange(len(own), device=own.device), best]
 
     def mean(self, row: int, word: str) -> torch.Tensor:
-        """Return each token's attention, averaged over heads and layers, (tokens, cached)."""
+        """Return one answer's attention, mean over heads and a range of layers, (tokens, cached)."""
         return self._sums[word][row, self.positions - self.lengths[row] :] / len(self.ranges[word])
 
 
 @contextmanager
-def watched(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    """Call `note` with some layers' attention weights in every forward pass in the context.
+def watch_attention(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
+    """Call `note` with some layers' attention weights in every pass within this context.
 
     Weights are computed from the queries and keys that reach a function of transformers' `AttentionInterface`. A layer that computes its
     attention by itself returns the weights, and a hook takes them from there.
@@ -91,7 +91,7 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
         ) -> Any:
             block = number_of.get(id(module))
             if block is not None:
-                note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
+                note(block, attention_weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
             return attend(module, query, key, value, mask, *args, **also)
 
         return attend_and_note
@@ -123,10 +123,10 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
             handle.remove()
 
 
-def weights(
+def attention_weights(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, positions: int, scaling: float | None, softcap: float | None = None
 ) -> torch.Tensor:
-    """Compute attention weights (rows, heads, positions, cached) of the last positions.
+    """Compute the attention weights of the last positions, (rows, heads, positions, cached).
 
     Args:
         query: (rows, heads, new, units).
@@ -156,28 +156,28 @@ def weights(
 
 
 def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
-    """Return which entries of the cache are of images, (rows, cached)."""
+    """Return a mask (rows, cached) of the cache entries that are image tokens."""
     import torch
 
     own = torch.tensor([one == token for prompt in prompts for one in prompt], device=trunk.mask.device)
     return torch.zeros_like(trunk.mask).masked_scatter(trunk.mask, own)
 
 
-def share_and_entropy(look: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return each position's share of attention on the image, and its entropy there in nats."""
     import torch
 
-    own = look[:, : len(picture)][:, picture]
+    own = attention[:, : len(picture)][:, picture]
     share = own.sum(dim=1)
     return share, torch.special.entr(own / share.unsqueeze(1)).sum(dim=1)
 
 
-def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
-    """Select the given share of an image's cache entries with the most attention, (cached,)."""
+def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
+    """Return a mask (cached,) of the given share of image entries with the most attention."""
     import torch
 
     places = picture.nonzero().squeeze(1)
-    most = look[:, places].sum(dim=0).topk(max(1, int(len(places) * share))).indices
+    most = attention[:, places].sum(dim=0).topk(max(1, int(len(places) * share))).indices
     hidden = torch.zeros_like(picture)
     hidden[places[most]] = True
     return hidden
@@ -186,7 +186,7 @@ def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tenso
 def core_information(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Compute the entropy in nats before each answer token with image entries hidden.
+    """Return the entropies in nats before each answer token with image entries hidden.
 
     Args:
         trunk: the rows at the ends of their prompts.

@@ -36,7 +36,7 @@ def reads_clock(template: object) -> bool:
 
 
 def fix_date(template: Any, date: datetime.date) -> Any:
-    """Return a chat template that writes midnight of this date instead of the current time.
+    """Return a chat template that writes midnight of `date` instead of the current time.
 
     A template that does not read the clock is unchanged; one that was fixed before gets the new date; several by name are all fixed.
     """
@@ -55,7 +55,7 @@ def fix_date(template: Any, date: datetime.date) -> Any:
 
 
 def _directives(date: datetime.date) -> dict[str, str]:
-    """Return what each `strftime` directive writes at midnight of a date, in English and UTC."""
+    """Return `strftime` directive -> its text at midnight of a date, in English and UTC."""
     month, weekday = _MONTHS[date.month - 1], _DAYS[date.weekday()]
     day, year = f"{date.day:02}", f"{date.year:04}"
     numbers = {"%d": day, "%m": f"{date.month:02}", "%H": "00", "%I": "12", "%M": "00", "%S": "00", "%j": f"{date.timetuple().tm_yday:03}"}
@@ -75,7 +75,7 @@ def _directives(date: datetime.date) -> dict[str, str]:
 
 
 def as_text(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a conversation with text-only turns as strings; ValueError for an image."""
+    """Return a conversation with each turn's content as one string; ValueError for images."""
     texts = []
     for turn in turns:
         parts = turn["content"]

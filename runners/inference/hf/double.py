@@ -11,7 +11,7 @@ from typing import Any
 
 
 def computing(dtype: str) -> AbstractContextManager[Any]:
-    """Return a context in which a float64 network computes in float64 throughout."""
+    """Return a context in which networks compute in float64 throughout, if dtype is float64."""
     double: AbstractContextManager[Any] = _context_class()() if dtype == "float64" else nullcontext()
     return double
 

@@ -15,7 +15,7 @@ TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "t
 
 
 def folder_fault(folder: Path) -> str:
-    """Return why a folder holds no model's config and weights; empty if it does."""
+    """Return why a folder lacks a model's config or weights; "" if it has both."""
     if not (folder / "config.json").is_file():
         return f"{folder}: expected config.json of a transformers model; `dvc pull {folder}.dvc` may bring it"
     if not any(folder.glob("*.safetensors")):
@@ -24,11 +24,11 @@ def folder_fault(folder: Path) -> str:
 
 
 class FolderError(Exception):
-    """No folder of a model: nothing or too much names it, or it is not on this disk."""
+    """A model's folder cannot be determined, or is not on this disk; the message says why."""
 
 
 def model_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
-    """Return the local folder of a model: its `artifact`, or the hub model that `qualm fetch` downloaded.
+    """Return a model's local folder: its `artifact`, or the hub model that was fetched.
 
     Raises:
         FolderError: nothing or both name it, the hub model has no commit, or it is not on this disk.
@@ -37,7 +37,7 @@ def model_folder(artifact: str | None, hub: str | None, revision: str | None) ->
         raise FolderError(f"name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
     if hub is None:
         return Path(artifact or "")
-    if fault := unpinned(hub, revision):
+    if fault := revision_fault(hub, revision):
         raise FolderError(fault)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -60,15 +60,15 @@ def complete_folder(artifact: str | None, hub: str | None, revision: str | None)
     return folder
 
 
-def unpinned(hub: str, revision: str | None) -> str:
-    """Return why the revision of a hub model is no commit, empty if it is one."""
+def revision_fault(hub: str, revision: str | None) -> str:
+    """Return why a hub model's revision is not usable; "" if it is a commit."""
     if COMMIT.fullmatch(revision or ""):
         return ""
     return f"{hub}: its revision {revision or 'main'!r} has no commit in registry/fetch.lock; `qualm fetch SPEC` looks it up and pins it"
 
 
 def is_adapter(folder: Path) -> bool:
-    """Return whether a folder holds an adapter, which uses its base model's processor."""
+    """Return whether a folder holds a peft adapter instead of a full model."""
     return (folder / "adapter_config.json").is_file()
 
 
@@ -103,13 +103,13 @@ def model_fault(folder: Path) -> str:
     return ""
 
 
-def default_template(own: object) -> str:
-    """Return the chat template for conversations, from one template or from several by name."""
-    return str(own.get("default", "") if isinstance(own, dict) else own)
+def default_template(template: object) -> str:
+    """Return a model's chat template, the default one if it has several by name."""
+    return str(template.get("default", "") if isinstance(template, dict) else template)
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 of a model's file names and contents, but Markdown and hidden files."""
+    """Return the SHA-256 of a folder's file names and contents, without Markdown files."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()

@@ -28,9 +28,9 @@ def mean_gradients(
     answers: Sequence[Sequence[int]],
     spans: Sequence[tuple[int, int]],
     layers: Sequence[int],
-    back: int,
+    token_from_end: int,
 ) -> list[float]:
-    """Compute the mean absolute gradient of each answer's weighted log-likelihood.
+    """Return each answer's mean absolute gradient with respect to a prompt token's states.
 
     The gradient of Σ_t H(p_t) ln p_t over the tokens of a span, with the entropies H (nats) held constant, is taken with respect to the
     hidden states of one prompt token. Its absolute values are averaged over all units of all layers.
@@ -39,7 +39,7 @@ def mean_gradients(
         trunk: the rows at the ends of their prompts.
         spans: first token and the token behind the last one of each answer that count; not empty.
         layers: numbers of transformers' `hidden_states`, rising: of layer n the state behind block n.
-        back: the prompt token, counted from the prompt's end; 1 is its last.
+        token_from_end: the prompt token, counted from the prompt's end; 1 is its last.
     """
     import torch
 
@@ -47,7 +47,7 @@ def mean_gradients(
     for first in range(0, len(answers), ROWS_PER_PASS):
         some = range(first, min(first + ROWS_PER_PASS, len(answers)))
         rows = trunk.select(torch.tensor(list(some), device=trunk.mask.device))
-        values += _of_rows(rows, [prompts[i] for i in some], [answers[i] for i in some], [spans[i] for i in some], layers, back)
+        values += _of_rows(rows, [prompts[i] for i in some], [answers[i] for i in some], [spans[i] for i in some], layers, token_from_end)
     return values
 
 
@@ -57,14 +57,14 @@ def _of_rows(
     answers: Sequence[Sequence[int]],
     spans: Sequence[tuple[int, int]],
     layers: Sequence[int],
-    back: int,
+    token_from_end: int,
 ) -> list[float]:
     import torch
 
-    ids = [(*prompt[-back:], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
+    ids = [(*prompt[-token_from_end:], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
     width, keep = max(map(len, ids)), max(map(len, answers))
     with torch.inference_mode(False), torch.enable_grad(), _tracked(rows.network, layers) as states:
-        logits = rows.differentiable(ids, (rows.lengths - back).tolist(), keep)
+        logits = rows.differentiable(ids, (rows.lengths - token_from_end).tolist(), keep)
         total: Any = 0.0
         for own, answer, (start, end) in zip(logits, answers, spans, strict=True):
             # In double precision: of a sure token 1 - p and the entropy are what is left of numbers near 1.
@@ -81,7 +81,7 @@ def _of_rows(
 
 @contextmanager
 def _tracked(network: Network, layers: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
-    """Collect the states of these layers as tensors to differentiate by; the first one begins the graph."""
+    """Yield layer -> states of the next pass, which gradients can be taken by."""
     inner, blocks = decoder(network.module)
     states: dict[int, torch.Tensor] = {}
 

@@ -27,12 +27,12 @@ from qualm.registry.plugins.internals import (
     layer_range,
 )
 from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, draw_part, internal_of
-from qualm.runners.inference.hf.attention import Looks, core, core_information, picture_tokens, share_and_entropy
+from qualm.runners.inference.hf.attention import AnswerAttention, core_information, most_attended, picture_tokens, share_and_entropy
 from qualm.runners.inference.hf.evidence import token_evidence
 from qualm.runners.inference.hf.gradients import mean_gradients
 from qualm.runners.inference.hf.layout import BatchLayout
 from qualm.runners.inference.hf.plain import BOTH_WAYS
-from qualm.runners.inference.hf.taps import AnswerStates, Taps, kept, tapped
+from qualm.runners.inference.hf.taps import AnswerStates, Taps, as_part, collect_states
 from qualm.runners.prompts.thinking import ANSWERED, TOKEN_CHOICES
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.rows import Network, Rows
 
 
-class Inside:
-    """Requested internals of a batch."""
+class RequestedInternals:
+    """Collector of the hidden states, attention, gradients and evidence that a batch requests."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
         """Resolve the requested layers.
@@ -71,7 +71,7 @@ class Inside:
 
     @property
     def wanted(self) -> bool:
-        """Return whether any internals but token ends are wanted."""
+        """Return whether the batch requests any internals other than token ends."""
         return bool(self.states or self.looks or self.exact)
 
     @property
@@ -81,11 +81,11 @@ class Inside:
 
     @contextmanager
     def tapped(self, network: Network) -> Iterator[None]:
-        """Collect the requested hidden states while the context is open."""
+        """Collect the requested hidden states of all passes within this context."""
         if not self.states:
             yield
             return
-        with tapped(network.module, list(self.layers.values())) as taps:
+        with collect_states(network.module, list(self.layers.values())) as taps:
             network.taps = self._taps = taps
             try:
                 yield
@@ -93,22 +93,22 @@ class Inside:
                 network.taps = None
 
     def pictures_come(self, tensors: dict[str, Any]) -> None:
-        """Prepare for the pass that reads these tensors."""
+        """Prepare to collect image tokens' states in the pass that reads these tensors."""
         if any(what.of_picture for what, _ in self.states.values()) and any(name.startswith("pixel") for name in tensors):
             self._taps.picture = tensors["input_ids"] == self.model.picture_token
 
     def pictures_read(self) -> None:
-        """End the collection of image states."""
+        """Stop collecting image tokens' states."""
         if self.states:
             self._taps.picture = None
 
     def prompts_read(self) -> None:
-        """Keep the states of every prompt's last token."""
+        """Store the states of every prompt's last token, from the last pass."""
         if self.states:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return the collector for states of the answers decoded next; None if none are wanted."""
+        """Return the collector of the states of answers to be decoded; None if none are wanted."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -124,9 +124,9 @@ class Inside:
             at = self._taps.layers.index(number)
             for row, parts in enumerate(outputs):
                 if what.place == PROMPT_LAST:
-                    parts[part] = kept(self._prompts[at, row])
+                    parts[part] = as_part(self._prompts[at, row])
                 elif what.of_prompt:
-                    parts[part] = Part() if requests[row].image is None else kept(self._of_picture(number, what, layout.first[row]))
+                    parts[part] = Part() if requests[row].image is None else as_part(self._of_picture(number, what, layout.first[row]))
                 elif self._written is not None and draw in self._draws:
                     place = row * len(self._draws) + self._draws.index(draw)
                     parts[part] = self._written.part(place, number, what.place)
@@ -152,7 +152,7 @@ class Inside:
     def _add_attention(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
         answers = _answers(outputs, requests, 0)
         tokens = [answer.tokens or [] for answer in answers]
-        looks = Looks(trunk, layout.prompts, tokens, {what.layer: self.ranges[what.layer] for what in self.looks.values()})
+        looks = AnswerAttention(trunk, layout.prompts, tokens, {what.layer: self.ranges[what.layer] for what in self.looks.values()})
         seeing = requests[0].image is not None
         pictures = (
             picture_tokens(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
@@ -166,10 +166,10 @@ class Inside:
                 assert pictures is not None
                 values = self._image_information(looks, what, trunk, layout, pictures, answers)
             for parts, own in zip(outputs, values, strict=True):
-                parts[part] = Part() if own is None or not own.numel() else kept(own.flatten())
+                parts[part] = Part() if own is None or not own.numel() else as_part(own.flatten())
 
     def _attention_statistic(
-        self, looks: Looks, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]
+        self, looks: AnswerAttention, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]
     ) -> torch.Tensor | None:
         start, end = span
         if start >= end:
@@ -181,7 +181,7 @@ class Inside:
         return share if what.place == IMAGE_SHARE else entropy
 
     def _image_information(
-        self, looks: Looks, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
+        self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
         """Return each token's gain in entropy when the most attended image entries are hidden."""
         import torch
@@ -195,7 +195,9 @@ class Inside:
         # An answer without tokens to read still needs a row in the stack; its values are cut off below.
         hidden = torch.stack(
             [
-                core(looks.mean(row, what.layer)[slice(*(span if span[1] > span[0] else (0, 1)))], pictures[row], float(what.place))
+                most_attended(
+                    looks.mean(row, what.layer)[slice(*(span if span[1] > span[0] else (0, 1)))], pictures[row], float(what.place)
+                )
                 for row, span in enumerate(spans)
             ]
         )
@@ -218,7 +220,7 @@ class Inside:
     def _gradients(
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
-        """Return each answer's gradient; empty where no token counts, or the image is not before the prompt's token."""
+        """Return [gradient] of each answer; [] where it is undefined."""
         import torch
 
         kind = self.model.network.module.config.model_type
@@ -243,7 +245,7 @@ class Inside:
         return values
 
     def _span(self, answer: Part) -> tuple[int, int]:
-        """Return the range of tokens to read: all, or a thinking model's answer or thinking."""
+        """Return the (start, stop) of the answer's tokens that signals are about."""
         length = len(answer.tokens or [])
         thinking = self.model.thinking
         if not self.model.thinks or thinking is None or answer.numbers is None or thinking.of == "both":
@@ -254,7 +256,7 @@ class Inside:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """Read answers once more; return each one's states (layers, tokens, width), or None."""
+        """Read answers once more; return each one's states (layers, tokens, width) or None."""
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]
@@ -284,7 +286,7 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Map each layer range of a spec to its layer numbers, from 1.
+    """Return layer range as the spec writes it -> numbers of its layers, from 1.
 
     Raises:
         ModelError: a range selects no layer of this model.
@@ -300,7 +302,7 @@ def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[i
 
 
 def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
-    """Return the greedy answers, or those of one draw, of this batch or given by the requests."""
+    """Return each request's greedy answer (draw 0) or sampled answer, decoded now or given."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
     for output, request in zip(outputs, requests, strict=True):
@@ -315,7 +317,7 @@ def _answer_state(states: torch.Tensor, place: str) -> Part:
     import torch
 
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
-    return kept(states[-1] if place == ANSWER_LAST else states.to(wide).mean(dim=0))
+    return as_part(states[-1] if place == ANSWER_LAST else states.to(wide).mean(dim=0))
 
 
 def _half(values: Sequence[int]) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PicturePrefix:
-    """A processed prompt with an image."""
+    """Tokens of a processed prompt with images, which other prompts on them can share."""
 
     prompt: str
     written: tuple[int, ...]
@@ -31,12 +31,12 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return another prompt's tokens on this image, and the length of the shared prefix.
+        """Return another prompt's tokens on these images, and how many of them are shared.
 
         None if the two differ before the image ends. `written` are its tokens as text, if known.
         """
         written = model.written(prompt) if written is None else written
-        same = common(self.written, written)
+        same = common_prefix_length(self.written, written)
         tail = len(self.written) - same
         head = len(self.read) - tail
         # A processor replaces the marks of pictures alone. So if no mark is left behind the parting, both forms of the prompt must end in
@@ -50,7 +50,7 @@ class PicturePrefix:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Order in which a batch is read."""
+    """How each request of a batch continues from a prompt that is read first."""
 
     prompts: tuple[tuple[int, ...], ...]
     """Tokens of every request's prompt."""
@@ -66,13 +66,13 @@ class BatchLayout:
     """Every prompt with an image must be processed as a whole."""
 
 
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return the length of the longest common prefix of two sequences."""
+def common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return the length of the longest common prefix of two token sequences."""
     return next(compress(count(), map(ne, a, b)), min(len(a), len(b)))
 
 
-def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
-    """Return, per request, the index of the first request with the same image; its own index if it must not share."""
+def first_of_same_image(requests: Sequence[Request], shares: bool) -> list[int]:
+    """Return, per request, the index of the first request whose image it shares, or its own."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
@@ -84,7 +84,7 @@ def lay_out(
 
     Args:
         tensors: the processor's output for the prompts of the requests `sorted(set(chiefs))`.
-        chiefs: index of the request whose processed image each request shares; see `leaders`.
+        chiefs: index of the request whose processed image each request shares; see `first_of_same_image`.
         apart: every prompt with an image must be processed as a whole.
 
     Raises:
@@ -118,7 +118,7 @@ def lay_out(
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """Return each prompt's length of the prefix that all on its image share; None without any.
+    """Return, per prompt, the length of the prefix that all on its image share; None: none.
 
     It is at least one token shorter than every prompt.
     """
@@ -130,12 +130,12 @@ def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[i
     for prompt, row in zip(prompts, first, strict=True):
         whole = leader.setdefault(row, prompt)
         # At least one token is left: logits come only from what is read anew.
-        shared[row] = min(shared.get(row, len(prompt) - 1), common(whole, prompt), len(prompt) - 1)
+        shared[row] = min(shared.get(row, len(prompt) - 1), common_prefix_length(whole, prompt), len(prompt) - 1)
     return tuple(shared[row] for row in first)
 
 
 def _trimmed(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any]:
-    """Cut every row of left-padded tensors to its first `lengths` tokens."""
+    """Return left-padded tensors with each row cut to its first `lengths` tokens."""
     import torch
 
     shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
@@ -158,18 +158,18 @@ def _priors(
     parts = requests[0].parts
     tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
     if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
-        blind = [r.asked.messages(remove_marks(r.question, r.own_pictures), image=0) for r in requests]
+        blind = [r.asked.messages(remove_marks(r.question, r.own_pictures), n_images=0) for r in requests]
         tokens["without_image"] = tuple(model.plain_texts([model.render(turns) for turns in blind]))
     if "without_both" in parts:
-        tokens["without_both"] = tuple(model.plain_texts([model.render(r.asked.messages("", image=0)) for r in requests]))
+        tokens["without_both"] = tuple(model.plain_texts([model.render(r.asked.messages("", n_images=0)) for r in requests]))
     if "without_question" in parts and not apart:
         silent = {(r.asked.hint, r.pictures): r for r in requests}
-        texts = {key: model.render(r.asked.messages("", image=r.pictures)) for key, r in silent.items()}
-        tokens["without_question"] = tuple(followed(model, pictures, [texts[r.asked.hint, r.pictures] for r in requests]))
+        texts = {key: model.render(r.asked.messages("", n_images=r.pictures)) for key, r in silent.items()}
+        tokens["without_question"] = tuple(tokens_on_images(model, pictures, [texts[r.asked.hint, r.pictures] for r in requests]))
     return tokens
 
 
-def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: Sequence[str]) -> list[tuple[int, ...]]:
+def tokens_on_images(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the tokens of prompts as the model reads them, each on its image, if any.
 
     Raises:
@@ -192,4 +192,5 @@ def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: S
 
 
 def unpadded(tensors: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Return each row's token ids without padding."""
     return [tuple(ids[mask.bool()].tolist()) for ids, mask in zip(tensors["input_ids"], tensors["attention_mask"], strict=True)]

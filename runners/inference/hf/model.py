@@ -18,20 +18,20 @@ import transformers
 from qualm.registry.formats.picture_lists import has_marks
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
 from qualm.runners.inference.devices import settle_cpu
-from qualm.runners.inference.hf.adapters import Base, merge
+from qualm.runners.inference.hf.adapters import Base, merge_adapter
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import default_template, folder_digest, is_text_only
-from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, lay_out, leaders, unpadded
-from qualm.runners.inference.hf.once import costly, once
+from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, first_of_same_image, lay_out, unpadded
+from qualm.runners.inference.hf.once import cache_outputs, shared_encoders
 from qualm.runners.inference.hf.one_pass import one_pass
 from qualm.runners.inference.hf.own_answer import single_tokens
 from qualm.runners.inference.hf.plain import BOTH_WAYS, ROWS, PlainNetwork, plain_reason
-from qualm.runners.inference.hf.quantized import arguments, verify
+from qualm.runners.inference.hf.quantized import quantization_arguments, verify_quantization
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.self_check import engine_fault
 from qualm.runners.inference.hf.still_images import still_images_only
-from qualm.runners.inference.hf.thinking import ThoughtEnds, begun
+from qualm.runners.inference.hf.thinking import ThoughtEnds, prompts_open_thinking
 from qualm.runners.inference.hf.weights import read_weights, silence
 from qualm.runners.prompts.question import messages, verification
 from qualm.runners.prompts.thinking import Thinking, ThinkingError, complete_thinking
@@ -44,7 +44,7 @@ ONE_PICTURE = frozenset({"florence2", "kosmos-2"})
 
 
 class HfVlm:
-    """See `qualm.runners.contracts.models.Model`."""
+    """A model of transformers, with images or text-only (`contracts.models.Model`)."""
 
     def __init__(
         self,
@@ -125,10 +125,10 @@ class HfVlm:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the processor's settings, an example of a prompt, and the date in prompts."""
+        """Return the processor's settings, an example prompt, and date and thinking in prompts."""
         images = getattr(self.processor, "image_processor", None)
         settings = {} if images is None else json.loads(images.to_json_string())
-        example = self.render(messages("QUESTION", image=not self.text_only))
+        example = self.render(messages("QUESTION", n_images=not self.text_only))
         own = {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": example}
         if self.date is not None:
             own["date"] = self.date
@@ -149,13 +149,15 @@ class HfVlm:
         """Return whether the model thinks before it answers."""
         return self.thinking is not None and self.thinking.on
 
-    def ends(self, prompts: Sequence[str], width: int, longest: int) -> ThoughtEnds:
-        """Return a tracker of the end of thinking in `width` answers to each prompt."""
+    def track_thinking(self, prompts: Sequence[str], n_answers: int, max_answer_tokens: int) -> ThoughtEnds:
+        """Return a tracker of thinking in `n_answers` answers per prompt, with token budgets."""
         assert self.thinking is not None
-        return ThoughtEnds(self.thread_tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
+        return ThoughtEnds(
+            self.thread_tokenizer, self.thinking, prompts_open_thinking(prompts, n_answers, self.thinking), max_answer_tokens
+        )
 
     def thought(self, tokens: Sequence[int]) -> str:
-        """Decode generated tokens of thinking, without the tags."""
+        """Return generated tokens of thinking as text, without the tags."""
         assert self.thinking is not None and self.thinking.tags is not None
         opening, end = self.thinking.tags
         text = str(self.thread_tokenizer.decode(list(tokens), skip_special_tokens=False)).strip()
@@ -163,12 +165,12 @@ class HfVlm:
 
     @property
     def origin(self) -> str:
-        """Return the folder or hub model that an adapter of this model names as its base."""
+        """Return the folder or hub name of this model, which adapters trained on it name as base."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
     @property
-    def mine(self) -> Any:
-        """Return this thread's processor: two threads must not use one fast tokenizer."""
+    def thread_processor(self) -> Any:
+        """Return this thread's own processor, since threads must not share a fast tokenizer."""
         if not hasattr(self._own, "processor"):
             self._own.processor = copy.deepcopy(self.processor)
         return self._own.processor
@@ -176,14 +178,14 @@ class HfVlm:
     @property
     def thread_tokenizer(self) -> Any:
         """Return the tokenizer of this thread's processor."""
-        return self.mine if self.text_only else self.mine.tokenizer
+        return self.thread_processor if self.text_only else self.thread_processor.tokenizer
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
-        """Return a conversation as text; `more` as transformers' method of this name takes it."""
+        """Return a conversation as text; `more` goes to transformers' method of this name."""
         from jinja2 import TemplateError
 
         try:
-            text = str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
+            text = str(self.thread_processor.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
         except TemplateError as error:
             raise ModelError(f"model '{self.label}': its chat template refuses the conversation: {error}") from error
         if turns and turns[0]["role"] == "system" and not _says(text, turns[0]["content"]):
@@ -193,7 +195,7 @@ class HfVlm:
         return text
 
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str:
-        """See `qualm.runners.contracts.models.Model`; `silent` prompts skip the thinking."""
+        """Return a conversation as text up to the answer; `silent` prompts skip the thinking."""
         if self.thinking is None:
             return self.apply_chat_template(turns, add_generation_prompt=True)
         on = self.thinking.on and not silent
@@ -212,7 +214,7 @@ class HfVlm:
         apart = requests[0].pictures > 0 and (
             any(has_marks(r.question, r.own_pictures) for r in requests) or not self.shares(requests[0].images)
         )
-        chiefs = leaders(requests, not apart)
+        chiefs = first_of_same_image(requests, not apart)
         tensors = self._processor_tensors([requests[i] for i in sorted(set(chiefs))])
         read, layout = lay_out(self, requests, tensors, chiefs, apart)
         return Encoded(read, tuple(requests), layout)
@@ -223,12 +225,12 @@ class HfVlm:
         return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
-        """Return whether prompts on the same images can share a cache; tried once per model."""
+        """Return whether prompts on the same images can share one cache; tried once per model."""
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
             # Tried on three prompts and not concluded from the family: templates and processors differ within one.
-            conversations = [messages("What is it?", image=n), messages("Why?", image=n), verification("What is it?", "That.", n)]
+            conversations = [messages("What is it?", n_images=n), messages("Why?", n_images=n), verification("What is it?", "That.", n)]
             prompts = [self.render(turns) for turns in conversations]
             read = [unpadded(self._processor_tensors([Request(prompt, images[0], more=tuple(images[1:]))]))[0] for prompt in prompts]
             picture = PicturePrefix(prompts[0], self.written(prompts[0]), read[0])
@@ -237,7 +239,7 @@ class HfVlm:
         return self._shares[several]
 
     def read(self, requests: Sequence[Request]) -> Rows:
-        """Read whole prompts anew."""
+        """Read whole prompts into a new cache."""
         if self.plain:
             return self.network.read({ROWS: [self._processor_tensors([request]) for request in requests]})
         return self.network.read(self.on_device(Encoded(self._processor_tensors(requests))))
@@ -254,7 +256,7 @@ class HfVlm:
         prompts = [r.prompt for r in requests]
         images = {} if self.text_only else {"images": [list(r.images) for r in requests] if requests[0].images else None}
         try:
-            tensors = dict(self.mine(text=prompts, padding=True, return_tensors="pt", **images, **self._special(prompts[0])))
+            tensors = dict(self.thread_processor(text=prompts, padding=True, return_tensors="pt", **images, **self._special(prompts[0])))
         except (ValueError, TypeError) as error:
             raise ModelError(f"model '{self.label}': its processor refuses the prompt {prompts[0][-80:]!r}: {error}") from error
         return {name: value for name, value in tensors.items() if name != "labels"}
@@ -265,14 +267,14 @@ class HfVlm:
         return {"add_special_tokens": False} if self.text_only or (begins and prompt.startswith(begins)) else {}
 
     def written(self, prompt: str) -> tuple[int, ...]:
-        """Return the tokens of a prompt's text, in which each image is one mark."""
+        """Return the tokens of a prompt as text, in which each image is one mark."""
         return self.all_written([prompt])[0]
 
     def all_written(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
-        """Return why questions with so many images cannot be asked; empty if they can."""
+        """Return why the model cannot read prompts with so many images; "" if it can."""
         if self.text_only:
             return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:
@@ -280,7 +282,7 @@ class HfVlm:
         kind: str = self._config().model_type
         if kind in ONE_PICTURE:
             return f"{kind}, the family of model '{self.label}', takes one image; ask another model, or select samples with one"
-        usual = [self.render(messages("QUESTION", image=n)) for n in (0, 1, pictures)]
+        usual = [self.render(messages("QUESTION", n_images=n)) for n in (0, 1, pictures)]
         counts = [[prompt.count(mark) for mark in self.image_marks] for prompt in usual]
         for none, one, several in zip(*counts, strict=True):
             if one > none and several - none != pictures * (one - none):
@@ -290,9 +292,9 @@ class HfVlm:
                 )
         return ""
 
-    def misfit(self, prompt: str, image: int) -> str:
-        """Return why a rendered prompt cannot be read; empty if it can."""
-        for mark, usual in self._marks_per_prompt(int(image)).items():
+    def misfit(self, prompt: str, n_images: int) -> str:
+        """Return why a rendered prompt cannot be read, by image marks or length; "" if it can."""
+        for mark, usual in self._marks_per_prompt(int(n_images)).items():
             if prompt.count(mark) > usual:
                 return (
                     f"its text contains {mark!r}, by which this model's template marks the place of an image; remove it from the question"
@@ -310,31 +312,31 @@ class HfVlm:
 
     @cached_property
     def _max_prompt_tokens(self) -> int | None:
-        """Return the maximum prompt tokens; longer prompts could exhaust the memory."""
+        """Return the maximum number of tokens of a prompt; None if the config states none."""
         most = getattr(self._config().get_text_config(), "max_position_embeddings", None)
         return most if isinstance(most, int) and most > 0 else None
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the processor's tokens of prompts without an image."""
+        """Return the processor's token ids of each prompt, which has no image."""
         different = list(dict.fromkeys(prompts))
         tokens = dict(zip(different, unpadded(self._processor_tensors([Request(prompt, None) for prompt in different])), strict=True))
         return [tokens[prompt] for prompt in prompts]
 
     @cached_property
     def picture_token(self) -> int | None:
-        """Return the id of the token for a part of an image; None if the config names none."""
+        """Return the id of the token that stands for a part of an image; None if unknown."""
         config = self._config()
         names = ("image_token_id", "image_token_index")
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
 
     def marks(self, tokens: Sequence[int]) -> bool:
-        """Return whether one of these tokens stands for an image."""
+        """Return whether any of these tokens stands for an image."""
         return not self._marks.isdisjoint(tokens)
 
     def _marks_per_prompt(self, pictures: int) -> dict[str, int]:
-        """Return how often each image mark occurs in a prompt with so many images."""
+        """Return image mark -> its number in a rendered prompt with so many images."""
         if pictures not in self._usual_marks:
-            prompt = self.render(messages("QUESTION", image=pictures))
+            prompt = self.render(messages("QUESTION", n_images=pictures))
             self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self.image_marks}
         return self._usual_marks[pictures]
 
@@ -364,7 +366,7 @@ class HfVlm:
         who = f"model '{self.label}'"
         if dtype is not None and self.quantization != "none":
             raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
-        options = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
+        options = {**(spread or {}), **quantization_arguments(who, self.quantization, self.dtype)}
         module, self.stops = read_weights(
             who,
             AutoModelForCausalLM if self.text_only else AutoModelForImageTextToText,
@@ -374,10 +376,10 @@ class HfVlm:
             bool(self.plain),
             **options,
         )
-        verify(who, self.quantization, module)
+        verify_quantization(who, self.quantization, module)
         settings = module.generation_config
         for adapter in self.base.adapters:
-            module = merge(self.label, module, adapter)
+            module = merge_adapter(self.label, module, adapter)
         module.generation_config = settings
         # float32 means float32 on a GPU too: cuDNN would round the inputs of convolutions to 10 bits.
         torch.backends.cudnn.allow_tf32 = False
@@ -394,12 +396,12 @@ class HfVlm:
         if self.plain and ROWS not in encoded.tensors:  # laid out before the engine was found to differ
             encoded = self.encode(encoded.requests)
         # Where prompts share no cache, the same image comes with each of them; it is encoded once all the same.
-        parts = costly(self.module) if self.plain or encoded.notes.apart else []
-        with torch.inference_mode(), computing(self.dtype), once(parts):
+        parts = shared_encoders(self.module) if self.plain or encoded.notes.apart else []
+        with torch.inference_mode(), computing(self.dtype), cache_outputs(parts):
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the engine with plain passes; if they differ, warn and use plain ones."""
+        """Compare the one-pass engine with plain passes once; if they differ, use plain passes."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -418,7 +420,7 @@ class HfVlm:
             )
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
-        """Return the tensors of a batch on the weights' device and in their dtype."""
+        """Return a batch's tensors on the weights' device and in their dtype."""
         device, dtype = self.module.device, self.module.dtype
         placed = {n: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v for n, v in encoded.tensors.items()}
         # Cast on the device: a copy that casts reads from memory that is not pinned, and then the host waits for it.
@@ -429,7 +431,7 @@ class HfVlm:
         return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
-        """Return generated tokens as text, each up to the end of its turn."""
+        """Return each generated token list as text, up to the end of its turn."""
         answers = [tuple(ids[: first_stop(ids, self.stops)]) for ids in generated]
         decode = self.thread_tokenizer.decode
         # Most draws say what others say.
@@ -437,7 +439,7 @@ class HfVlm:
         return [text_of[ids] for ids in answers]
 
     def ends_of(self, tokens: Sequence[int]) -> list[int]:
-        """Return the number of the answer's characters up to the end of each generated token."""
+        """Return, per generated token, how many characters of the answer it completes."""
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.thread_tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
@@ -462,7 +464,7 @@ class HfVlm:
         return by_position
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
-        """Return an answer's tokens after this conversation's prompt, with the end of the turn.
+        """Return the tokens of an answer that follows this conversation, with the end of the turn.
 
         Raises:
             ModelError: the chat template does not continue the prompt when the answer is known.
@@ -482,7 +484,7 @@ class HfVlm:
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
-        """Return the tokens of the first n letters as they follow a rendered prompt.
+        """Return the token ids of the first n option letters as they follow a prompt.
 
         The chat template's text between prompt and answer tells "A" from " A".
 
@@ -511,6 +513,6 @@ class HfVlm:
 
 
 def _says(prompt: str, content: Any) -> bool:
-    """Return whether a prompt contains the text of a turn as it is, not Python's notation of its parts."""
+    """Return whether a prompt contains a turn's text, not Python's notation of its parts."""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     return text.strip() in prompt and "'type': 'text'" not in prompt

@@ -19,8 +19,8 @@ ROOM = 2**30
 """Bytes to keep at most; later outputs are recomputed."""
 
 
-def costly(module: Any) -> list[Any]:
-    """Return a network's image encoder and prompt encoder, pure functions of their inputs."""
+def shared_encoders(module: Any) -> list[Any]:
+    """Return a network's image encoder and prompt encoder, whose outputs can be cached."""
     parts: dict[str, Any] = {}
     for name, part in module.named_modules():
         if name.rpartition(".")[2] in VISION and not any(name.startswith(f"{outer}.") for outer in parts):
@@ -31,15 +31,15 @@ def costly(module: Any) -> list[Any]:
 
 
 @contextmanager
-def once(parts: Sequence[Any], room: int = ROOM) -> Iterator[None]:
-    """Cache the outputs of these parts by their inputs while the context is open."""
-    replaced = [vars(part).get("forward") for part in parts]  # a part on several devices has one of its own
-    for part in parts:
-        part.forward = _Remembering(part.forward, room // len(parts))
+def cache_outputs(modules: Sequence[Any], max_bytes: int = ROOM) -> Iterator[None]:
+    """Cache these modules' outputs by their inputs within this context."""
+    replaced = [vars(part).get("forward") for part in modules]  # a part on several devices has one of its own
+    for part in modules:
+        part.forward = _Remembering(part.forward, max_bytes // len(modules))
     try:
         yield
     finally:
-        for part, own in zip(parts, replaced, strict=True):
+        for part, own in zip(modules, replaced, strict=True):
             del part.forward
             if own is not None:
                 part.forward = own

@@ -27,14 +27,14 @@ from qualm.runners.contracts.models import (
     is_signal,
 )
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.hf.internals import Inside
-from qualm.runners.inference.hf.layout import BatchLayout, common, followed
+from qualm.runners.inference.hf.internals import RequestedInternals
+from qualm.runners.inference.hf.layout import BatchLayout, common_prefix_length, tokens_on_images
 from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
 from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, top_tokens, uniform_divergences
-from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true, p_true_sampling
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true_prompt, p_true_sampling_prompt
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ DIVERGENCES = frozenset({"image_divergence", "uniform_divergence", "top_logprobs
 
 @dataclass(frozen=True)
 class OwnAnswer:
-    """A model's answers to one question."""
+    """A model's greedy and sampled answers to one question, which signals are about."""
 
     greedy: Part
     drawn: tuple[str, ...]
@@ -71,16 +71,16 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """Compute the requested answers and signals of a batch from one read of its prompts.
+    """Compute the requested answers and signals of a batch; return parts by name per request.
 
     All requests of a batch want the same parts.
     """
-    inside = Inside(model, encoded.requests[0].parts)
+    inside = RequestedInternals(model, encoded.requests[0].parts)
     with inside.tapped(model.network):
         return _outputs(model, encoded, decoding, inside)
 
 
-def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside) -> Parts:
+def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: RequestedInternals) -> Parts:
     requests, layout = encoded.requests, encoded.notes
     if model.plain and inside.wanted:
         raise ModelError(
@@ -120,7 +120,7 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """Return one signal about every answer; `blind` gives logits without the image."""
+    """Return one signal about every answer; `blind` and `seeing` give logits of the answers."""
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -144,7 +144,7 @@ def _signal(
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
-def _read_prompts(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside) -> Rows:
+def _read_prompts(model: Reader, encoded: Encoded, layout: BatchLayout, inside: RequestedInternals) -> Rows:
     network: Network = model.network
     tensors = model.on_device(encoded)
     inside.pictures_come(tensors)
@@ -169,8 +169,8 @@ def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> P
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return the options' logits of a thinking model, from the first token of its answer."""
-    ends = model.ends([r.prompt for r in requests], 1, 1)
+    """Return the options' logits of a thinking model at the first token of its answer."""
+    ends = model.track_thinking([r.prompt for r in requests], 1, 1)
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
     thinking = [i for i, ids in enumerate(before) if ids]
@@ -184,12 +184,14 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     return [{OPTIONS: part} for part in thoughts]
 
 
-def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside, kept: Kept | None) -> Parts:
-    """Decode greedy and sampled answers side by side; `kept` collects the greedy logits."""
+def _decoded(
+    model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: RequestedInternals, kept: Kept | None
+) -> Parts:
+    """Decode greedy and sampled answers side by side; `kept` collects greedy logits."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
-    ends = model.ends([r.prompt for r in requests], len(draws), decoding.max_new_tokens) if model.thinks else None
+    ends = model.track_thinking([r.prompt for r in requests], len(draws), decoding.max_new_tokens) if model.thinks else None
     parts = iter(_written(model, requests, draws, trunk, decoding, ends, inside.answers(len(requests), draws), kept))
     if kept:
         kept[:] = [(rows // len(draws), logits) for rows, logits in kept]
@@ -245,21 +247,21 @@ def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAn
 def _prior(
     model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
-    """Compute logits before each answer token after a prompt that leaves something out."""
+    """Return logits before each answer token after a prompt without image, question or both."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
-        silent = [replace(r, prompt=model.render(r.asked.messages("", image=r.pictures))) for r in requests]
+        silent = [replace(r, prompt=model.render(r.asked.messages("", n_images=r.pictures))) for r in requests]
         return _answer_logits(model.read(silent), answers)
     if model.plain:
         questions = [remove_marks(r.question, r.own_pictures) if name == "without_image" else "" for r in requests]
-        blind = [Request(model.render(r.asked.messages(q, image=0)), None) for r, q in zip(requests, questions, strict=True)]
+        blind = [Request(model.render(r.asked.messages(q, n_images=0)), None) for r, q in zip(requests, questions, strict=True)]
         return _answer_logits(model.read(blind), answers)
     # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
         # With the same image the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
         # anew.
-        starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
+        starts = [min(common_prefix_length(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.peek([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
     return model.network.write(whole, keep)
 
@@ -271,7 +273,7 @@ def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:
 
 
 def _answer_logits(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Compute logits (rows, tokens, vocabulary) before each token of right-aligned answers."""
+    """Return logits (rows, tokens, vocabulary) before each token of right-aligned answers."""
     keep = max(map(len, answers))
     following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
     # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
@@ -303,7 +305,7 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sam
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """Return prompts about the model's own answers, and which of them are readable.
+    """Return prompts about the model's own answers, and whether each can be read.
 
     A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """
@@ -319,7 +321,7 @@ def _self_report_prompts(
 
 
 class _SelfReports:
-    """Rows at the ends of prompts about own answers; common beginnings are read once."""
+    """Reads prompts about the model's own answers; common beginnings are read once."""
 
     def __init__(
         self,
@@ -334,11 +336,11 @@ class _SelfReports:
         self.trunk, self.names = trunk, names
         # Without `self` in them: what refers to itself stays, with all tensors here, until garbage is collected.
         prompts = self.prompts = cache(lambda name: _self_report_prompts(model, name, requests, own_answers))
-        self._whole = cache(lambda name: followed(model, layout.pictures, prompts(name)[0]))
+        self._whole = cache(lambda name: tokens_on_images(model, layout.pictures, prompts(name)[0]))
         self._stems: dict[tuple[str, ...], tuple[Rows, Sequence[Sequence[int]]]] = {}
 
     def rows(self, name: str) -> Rows:
-        """Return rows at the ends of the prompts, valid until something else is asked."""
+        """Return rows at the ends of one signal's prompts, valid until the next call."""
         if self.layout.apart:
             return self._apart(name)
         stem, ids, starts = self._remaining(name)
@@ -355,11 +357,11 @@ class _SelfReports:
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
     def _remaining(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Return rows to continue, the remaining prompt tokens, and how many are read."""
+        """Return rows to continue, each prompt's unread tokens, and how many tokens are read."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
         whole = self._whole(name)
         # At least one token is read, for its logits.
-        starts = [min(common(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
+        starts = [min(common_prefix_length(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
         return stem, [own[start:] for own, start in zip(whole, starts, strict=True)], starts
 
     def _stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
@@ -372,8 +374,8 @@ class _SelfReports:
         prompts = self.layout.prompts
         if not pair or not set(pair) <= set(self.names):
             return self.trunk, prompts
-        shared = [own[: min(common(own, other), len(own) - 1)] for own, other in zip(*map(self._whole, pair), strict=True)]
-        starts = [min(common(own, prompt), len(own) - 1) for own, prompt in zip(shared, prompts, strict=True)]
+        shared = [own[: min(common_prefix_length(own, other), len(own) - 1)] for own, other in zip(*map(self._whole, pair), strict=True)]
+        starts = [min(common_prefix_length(own, prompt), len(own) - 1) for own, prompt in zip(shared, prompts, strict=True)]
         if sum(len(own) - start for own, start in zip(shared, starts, strict=True)) < _SHARED_TOKENS * len(shared):
             return self.trunk, prompts
         return self.trunk.extend([own[start:] for own, start in zip(shared, starts, strict=True)], starts)[0], shared
@@ -388,11 +390,11 @@ _SHARED_TOKENS = 8
 def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:
     asked, image = request.asked, request.pictures
     if name == "p_true":
-        return asked.ask_text(p_true(request.question, own.text), image)
+        return asked.ask_text(p_true_prompt(request.question, own.text), image)
     if name == "p_true_sampling":
         if not own.drawn:
             raise ModelError(
                 f"a request for P(True) over samples neither holds sampled answers nor asks for them: {request.prompt[-80:]!r}"
             )
-        return asked.ask_text(p_true_sampling(request.question, own.text, own.drawn), image)
+        return asked.ask_text(p_true_sampling_prompt(request.question, own.text, own.drawn), image)
     return (asked.verification if name == "p_yes" else asked.verbalisation)(request.question, own.text, image)

@@ -2,7 +2,7 @@
 
 P(yes) / (P(yes) + P(no)) at the first position of the reply to `qualm.runners.prompts.question.VERIFY`, each summed over the spellings that
 are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
-P("True") at the first position of the reply to `qualm.runners.prompts.question.p_true`, not normalised by "False": P(True) of
+P("True") at the first position of the reply to `qualm.runners.prompts.question.p_true_prompt`, not normalised by "False": P(True) of
 VLM-UQBench and lm-polygraph, after Kadavath et al., 2022.
 """
 
@@ -23,7 +23,7 @@ SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes"
 
 
 def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Compute P(yes) / (P(yes) + P(no)) from logits (rows, vocabulary); None if undefined."""
+    """Return P(yes) / (P(yes) + P(no)) per row of logits; None if undefined."""
     import torch
 
     yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
@@ -32,7 +32,7 @@ def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | 
 
 
 def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Compute P("True") from logits (rows, vocabulary) after such prompts."""
+    """Return P("True") per row of logits (rows, vocabulary); None if undefined."""
     import torch
 
     shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()
@@ -40,7 +40,7 @@ def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float |
 
 
 def spellings(model: Reader, word: str, prompt: str) -> list[int]:
-    """Return the ids of a word's spellings that are one known token; ModelError for none."""
+    """Return the token ids of a word's spellings that are one token; ModelError for none."""
     ids, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
     if not ids:
         way = "`leave_out:` the estimators of P(True)" if word == "True" else "say `confidence: none`"
@@ -52,7 +52,7 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
 
 
 def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Return the token of each text that is one known token, and the tokens of every text."""
+    """Return text -> token id for texts that are one token, and text -> token ids for all."""
     before = model.tokenize(prompt)
     whole = {text: model.tokenize(prompt + text) for text in texts}
     single = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}

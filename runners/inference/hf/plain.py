@@ -29,7 +29,7 @@ _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 
 
 def plain_reason(config: Any) -> str:
-    """Return why a model needs plain passes; "" if its cache can be branched."""
+    """Return why a model must be read by plain passes; "" if its cache can be branched."""
     text = config.get_text_config()
     if config.is_encoder_decoder or text.is_encoder_decoder:
         return "an encoder reads the prompt"
@@ -40,7 +40,7 @@ def plain_reason(config: Any) -> str:
 
 
 class PlainNetwork:
-    """A module of transformers, called without a cache."""
+    """A transformers module, called without a cache, one prompt at a time."""
 
     side_by_side = False
     taps: Any = None
@@ -61,7 +61,7 @@ class PlainNetwork:
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
         """Return logits (1 + tokens, vocabulary) before each of these tokens and after the last."""
-        whole = self._encoded(inputs, tokens) if self.encodes else followed(self.module, inputs, tokens)
+        whole = self._encoded(inputs, tokens) if self.encodes else append_tokens(self.module, inputs, tokens)
         logits: torch.Tensor = self.module(**whole, use_cache=False).logits[0, -1 - len(tokens) :]
         return logits
 
@@ -72,7 +72,7 @@ class PlainNetwork:
         return {**inputs, "decoder_input_ids": decoded}
 
     def placed(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return what a processor made of one prompt, on the module's device and in its dtype."""
+        """Return one prompt's processor output on the module's device and in its dtype."""
         import torch
 
         device, dtype = self.module.device, self.module.dtype
@@ -83,14 +83,14 @@ class PlainNetwork:
 
 
 def start_token(module: Any) -> int:
-    """Return the token that a decoder's text begins with."""
+    """Return the id of the token with which a decoder's text begins."""
     config, text = module.config, module.config.get_text_config()
     candidates = (getattr(c, "decoder_start_token_id", None) for c in (module.generation_config, config, text))
     return int(next(token for token in candidates if token is not None))
 
 
-def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
-    """Return the inputs of one prompt with tokens of text appended.
+def append_tokens(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
+    """Return one prompt's inputs with text tokens appended.
 
     Inputs with one entry per token grow along: masks by ones, types of tokens by the type of generated text, and everything else, such as
     the mask of cross-attention, by its last entry, since appended text sees the images that the prompt's last token sees.
@@ -115,7 +115,7 @@ def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict
 
 @dataclass
 class PlainRows:
-    """Prompts and later tokens, with the interface of `qualm.runners.inference.hf.rows.Rows`."""
+    """Prompts and their later tokens, read without cache; has the interface of `rows.Rows`."""
 
     network: PlainNetwork
     inputs: list[dict[str, Any]]
@@ -141,7 +141,7 @@ class PlainRows:
         return cls(network, inputs, written, logits, torch.ones_like(lengths, dtype=torch.bool).unsqueeze(1), lengths)
 
     def select(self, index: torch.Tensor) -> PlainRows:
-        """Return a selection of rows, with repeats if wanted."""
+        """Return the rows of these indices, which may repeat."""
         rows = index.tolist()
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
@@ -162,16 +162,22 @@ class PlainRows:
         return self.extend(ids, starts, keep)[1]
 
     def decode(
-        self, width: int, chooser: Chooser, steps: int, stops: set[int], goes_on: GoesOn | None = None, states: AnswerStates | None = None
+        self,
+        n_answers: int,
+        chooser: Chooser,
+        steps: int,
+        stops: set[int],
+        goes_on: GoesOn | None = None,
+        states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
         """See `qualm.runners.inference.hf.rows.Rows.decode`."""
         import torch
 
-        device, total = self.logits.device, len(self.inputs) * width
+        device, total = self.logits.device, len(self.inputs) * n_answers
         tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
         logprobs, entropies = ([[] for _ in range(total)] for _ in range(2))  # type: ignore[var-annotated]
         live = list(range(total))
-        logits = self.logits.repeat_interleave(width, dim=0)
+        logits = self.logits.repeat_interleave(n_answers, dim=0)
         for step in range(steps):
             rows = torch.tensor(live, device=device)
             chosen = chooser(step, logits, rows)
@@ -187,8 +193,8 @@ class PlainRows:
             live = [row for row, on in zip(live, going.tolist(), strict=True) if on]
             if not live or step + 1 == steps:
                 break
-            so_far = [[*self.written[row // width], *tokens[row, : step + 1].tolist()] for row in live]
-            equal = {(row // width, tuple(ids)): ids for row, ids in zip(live, so_far, strict=True)}  # answers that are the same so far
+            so_far = [[*self.written[row // n_answers], *tokens[row, : step + 1].tolist()] for row in live]
+            equal = {(row // n_answers, tuple(ids)): ids for row, ids in zip(live, so_far, strict=True)}  # answers that are the same so far
             read = {key: self.network.logits(self.inputs[key[0]], ids)[-1] for key, ids in equal.items()}
-            logits = torch.stack([read[row // width, tuple(ids)] for row, ids in zip(live, so_far, strict=True)])
+            logits = torch.stack([read[row // n_answers, tuple(ids)] for row, ids in zip(live, so_far, strict=True)])
         return [tokens[row, : len(values)].tolist() for row, values in enumerate(logprobs)], logprobs, entropies

@@ -18,8 +18,8 @@ KEPT = [r".*(vision|visual|projector|connector|image_to_text)[^.]*", r".*lm_head
 """Patterns of modules that are not quantised."""
 
 
-def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` for a form; empty for `none`.
+def quantization_arguments(owner: str, form: str, dtype: str) -> dict[str, Any]:
+    """Return the arguments of `from_pretrained` for a quantisation; {} for `none`.
 
     Args:
         form: `none`, `int8` (8 bits, one scale a row), `int4` (4 bits, a scale for every 32 weights; on CUDA) or `nf4` (4 bits on the
@@ -32,7 +32,7 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
         return {}
     package = PACKAGES[form]
     if find_spec(package) is None:
-        raise ModelError(f"{who}: quantization {form} needs {package}; `{install_line('quantize')}`, or leave it out")
+        raise ModelError(f"{owner}: quantization {form} needs {package}; `{install_line('quantize')}`, or leave it out")
     import torch
     from transformers import BitsAndBytesConfig, TorchAoConfig
 
@@ -42,12 +42,12 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
     from torchao.quantization import Int4WeightOnlyConfig, Int8WeightOnlyConfig  # type: ignore[import-not-found]
 
     if form == "int4" and dtype != "bfloat16":
-        raise ModelError(f"{who}: quantization int4 computes in bfloat16, and dtype is {dtype}; write `dtype: bfloat16`")
+        raise ModelError(f"{owner}: quantization int4 computes in bfloat16, and dtype is {dtype}; write `dtype: bfloat16`")
     how = Int8WeightOnlyConfig() if form == "int8" else Int4WeightOnlyConfig(group_size=32)
     return {"quantization_config": TorchAoConfig(how, modules_to_not_convert=KEPT)}
 
 
-def verify(who: str, form: str, module: Any) -> None:
+def verify_quantization(owner: str, form: str, module: Any) -> None:
     """Raise ModelError unless exactly the language model's linear layers are quantised."""
     import re
 
@@ -64,6 +64,6 @@ def verify(who: str, form: str, module: Any) -> None:
                 wrong.append(name)
     if wrong:
         raise ModelError(
-            f"{who}: quantization {form}: {len(wrong)} linear layers were not converted as asked, such as {wrong[0]}; "
+            f"{owner}: quantization {form}: {len(wrong)} linear layers were not converted as asked, such as {wrong[0]}; "
             "this architecture cannot be quantised so; take `quantization: none`"
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """A vision-language model of transformers, for code that lays out and reads prompts."""
+    """Interface of a transformers model for code that lays out and reads prompts."""
 
     label: str
     network: Network
@@ -34,7 +34,7 @@ class Reader(Protocol):
     @property
     def picture_token(self) -> int | None: ...
 
-    def ends(self, prompts: Sequence[str], width: int, longest: int) -> ThoughtEnds: ...
+    def track_thinking(self, prompts: Sequence[str], n_answers: int, max_answer_tokens: int) -> ThoughtEnds: ...
 
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str: ...
 
@@ -46,7 +46,7 @@ class Reader(Protocol):
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]: ...
 
-    def misfit(self, prompt: str, image: int) -> str: ...
+    def misfit(self, prompt: str, n_images: int) -> str: ...
 
     def marks(self, tokens: Sequence[int]) -> bool: ...
 

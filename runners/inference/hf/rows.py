@@ -32,7 +32,7 @@ _COMPACT = 0.75
 
 
 class Network:
-    """A decoder of transformers, called step by step with explicit positions and masks."""
+    """A transformers decoder, called with explicit positions, masks and cache."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -62,7 +62,7 @@ class Network:
         return device
 
     def __call__(self, cache: Any, mask: Any, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
-        """Return logits (rows, keep, vocabulary) of the last positions; the cache grows."""
+        """Run a forward pass; return logits (rows, keep, vocabulary) of the last positions."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
             # Three axes are for images only; a token of text has the same place on each of them.
@@ -99,7 +99,7 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Read a processor's left-padded batch; `goes_on` reserves room for more tokens."""
+        """Read a processor's left-padded batch into a new cache; `goes_on` reserves room in it."""
         import torch
 
         mask = tensors["attention_mask"]
@@ -115,7 +115,7 @@ class Network:
         return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
 
     def begin(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Read texts without images."""
+        """Read texts without images into a new cache."""
         tokens, mask = _left_padded(ids, self.device)
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
@@ -131,7 +131,7 @@ class Network:
 
 @dataclass
 class Rows:
-    """Sequences that were read into one key-value cache."""
+    """Token sequences (rows) in one key-value cache."""
 
     network: Network
     cache: Any
@@ -145,7 +145,7 @@ class Rows:
     """(rows, vocabulary) of the next token."""
 
     def select(self, index: torch.Tensor) -> Rows:
-        """Return a selection of rows, with repeats if wanted, without computing anything."""
+        """Return the rows of these indices, which may repeat, without computing anything."""
         cache = _copied(self.cache, index)
         return Rows(self.network, cache, self.mask[index], self.lengths[index], self.offset[index], self.logits[index])
 
@@ -179,7 +179,7 @@ class Rows:
                 layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
 
     def differentiable(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """Return the logits of `peek` with a graph of the new tokens; call it outside of inference mode."""
+        """Return the logits of `peek` with an autograd graph; not for use in inference mode."""
         return self._passed(_constant(self.cache), ids, starts, keep, None)[0]
 
     def _passed(
@@ -207,14 +207,14 @@ class Rows:
 
     def decode(
         self,
-        width: int,
+        n_answers: int,
         chooser: Chooser,
         steps: int,
         stops: set[int],
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Write `width` answers per row; return tokens, log-probabilities and entropies in nats.
+        """Decode `n_answers` per row; return their tokens, log-probabilities and entropies (nats).
 
         Args:
             chooser: chooses the next token of each answer; answers are numbered row by row.
@@ -224,14 +224,14 @@ class Rows:
         import torch
 
         # Here one mask serves all tokens of a row, so answers cannot stand beside each other: each gets a copy of the row.
-        if not self.network.side_by_side and width > 1:
-            repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(width))
+        if not self.network.side_by_side and n_answers > 1:
+            repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(n_answers))
             return repeated.decode(1, chooser, steps, stops, goes_on, states)
-        return _Answers(self, width, steps, stops, states).written(chooser, goes_on)
+        return _Answers(self, n_answers, steps, stops, states).written(chooser, goes_on)
 
 
 class _Answers:
-    """Answers being written side by side, on a grid with a row for every row of the cache.
+    """State of the answers that are decoded side by side, `width` to each row of the cache.
 
     Answers to one row that are equal so far share a place, and are read once.
     """
@@ -337,12 +337,12 @@ class _Answers:
 
 
 def cache_argument(module: Any) -> str:
-    """Return `forward`'s argument for the key-value cache: `cache` since transformers 5.24."""
+    """Return the name of `forward`'s argument for the key-value cache."""
     return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
 
 
 def first_stop(tokens: Sequence[int], stops: Collection[int]) -> int | None:
-    """Return the index of the first token that ends an answer; None if no token does."""
+    """Return the index of the first token that ends an answer; None if none does."""
     return next((i for i, token in enumerate(tokens) if token in stops), None)
 
 
@@ -367,7 +367,7 @@ def _empty_cache(room: int) -> Any:
 
 
 def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = False) -> Any:
-    """Copy a cache, or some of its rows; growing the copy leaves the original unchanged.
+    """Return a copy of a cache, or of some rows; the original stays as it is when it grows.
 
     With `in_place` the copy grows in the original's reserved room, as long as the original does not grow.
     """
@@ -387,7 +387,7 @@ def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = Fals
 
 
 def _constant(cache: Any) -> Any:
-    """Copy a cache to one that grows by new tensors, since a graph allows no writing into reserved room."""
+    """Return a copy of a cache that autograd can use: it grows by new tensors."""
     from transformers import Cache
     from transformers.cache_utils import DynamicLayer
 

@@ -23,7 +23,7 @@ ROWS = 64
 
 
 def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
-    """Return the random numbers in [0, 1) of a sampled answer; fewer steps give a prefix.
+    """Return one random number in [0, 1) per step of a sampled answer.
 
     Args:
         stream: 128 bits from seed and sample.
@@ -35,7 +35,7 @@ def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
 
 
 def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.float64]:
-    """Compute `uniforms` of many streams and draws at once, (draws, steps).
+    """Return `uniforms` of many (stream, draw) pairs at once, (draws, steps).
 
     Philox 4x64 of ten rounds (John K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011); numpy's generator would be
     constructed for every draw.
@@ -70,10 +70,10 @@ def _wide_product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.ui
     return upper * high + (lower * high >> shift) + (middle >> shift), np.uint64(factor) * words
 
 
-def drawn(
+def sample_tokens(
     logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None, top_k: int = 0
 ) -> torch.Tensor:
-    """Sample one token per random number from the tempered top-k, top-p distribution.
+    """Sample one token id per random number from the tempered top-k, top-p distribution.
 
     Args:
         numbers: in [0, 1), double precision.
@@ -109,7 +109,7 @@ def drawn(
 
 
 def ranks(groups: torch.Tensor) -> torch.Tensor:
-    """Return the index of each item within its group, from 0; groups must be sorted.
+    """Return each item's index within its group, from 0; `groups` must be sorted.
 
     >>> import torch
     >>> ranks(torch.tensor([0, 0, 2, 2, 2])).tolist()
@@ -128,7 +128,7 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class Chooser:
-    """Choice of every row's next token: the likeliest, or sampled."""
+    """Function that chooses every row's next token: the likeliest, or a sampled one."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Chooser:
         self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
-        """Return these rows' next tokens, each from row `at` of the logits, in order without it."""
+        """Return these rows' next tokens; row i reads logits[at[i]], by default logits[i]."""
         import torch
 
         if self.kept is not None:
@@ -166,5 +166,5 @@ class Chooser:
         if self.numbers is None:
             return likeliest
         # Greedy rows are drawn for too and their tokens thrown away; that is cheaper than to part the batch.
-        sampled = drawn(logits, self.numbers[rows.to(self.numbers.device), step], self.temperature, self.top_p, at, self.top_k)
+        sampled = sample_tokens(logits, self.numbers[rows.to(self.numbers.device), step], self.temperature, self.top_p, at, self.top_k)
         return torch.where(self.random[rows], sampled, likeliest)

@@ -27,7 +27,7 @@ STEPS = 4
 
 
 def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], request: Request, stops: set[int], dtype: str) -> str:
-    """Return how the engine differs from plain forward passes, or its error; "" if it agrees.
+    """Return how the one-pass engine differs from plain passes, or its error; "" if it agrees.
 
     A greedy and a sampled answer to one question are generated side by side in one cache. Their log-probabilities are compared with those
     of one pass over the prompt and each answer, without cache, padding or mask.

@@ -11,14 +11,14 @@ from unittest.mock import patch
 
 
 class NoVideos(dict[str, Any]):
-    """Placeholder of a video processor, whose sampling settings SmolVLM reads."""
+    """Stands in for a video processor, whose sampling settings SmolVLM reads."""
 
     num_frames = fps = None
 
 
 @contextmanager
 def still_images_only() -> Iterator[None]:
-    """Build processors of transformers without a video processor while the context is open."""
+    """Let transformers create processors without a video processor within this context."""
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin
 

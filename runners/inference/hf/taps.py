@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Taps:
-    """States of chosen layers in forward passes, numbered as transformers' `hidden_states`."""
+    """Hidden states of chosen layers in the last forward pass, numbered as `hidden_states`."""
 
     def __init__(self, layers: Sequence[int]) -> None:
         self.layers = list(layers)
@@ -41,7 +41,7 @@ class Taps:
 
 
 def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the state of the last image token of each row and the mean over its image tokens."""
+    """Return each row's state of its last image token, and the mean over its image tokens."""
     import torch
 
     # Sums over hundreds of tokens lose digits in half precision.
@@ -54,7 +54,7 @@ def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Te
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """Return a network's language model and layers; ModelError if the config disagrees."""
+    """Return a network's language model and the list of its layers."""
     inner = module.get_decoder()
     while not hasattr(inner, "layers") and hasattr(inner, "model"):
         inner = inner.model
@@ -69,8 +69,8 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
 
 
 @contextmanager
-def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
-    """Collect these layers' states in every pass while the context is open."""
+def collect_states(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
+    """Collect these layers' states in every forward pass within this context."""
     inner, blocks = decoder(module)
     taps = Taps(sorted(set(layers)))
 
@@ -95,7 +95,7 @@ def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
 
 
 class AnswerStates:
-    """Last and mean state of each answer, accumulated while answers are written."""
+    """Sums and last values of the states of each answer, while answers are decoded."""
 
     def __init__(self, taps: Taps, answers: int) -> None:
         self.taps, self.answers = taps, answers
@@ -118,14 +118,14 @@ class AnswerStates:
         self._count[answers] += 1
 
     def part(self, answer: int, layer: int, place: str) -> Part:
-        """Return one answer's state at one layer; empty if no token of it was read."""
+        """Return an answer's last or mean state at one layer as a part; empty if none was read."""
         if self._last is None or not int(self._count[answer]):
             return Part()
         at = self.taps.layers.index(layer)
-        return kept(self._last[at, answer] if place == ANSWER_LAST else self._sum[at, answer] / int(self._count[answer]))
+        return as_part(self._last[at, answer] if place == ANSWER_LAST else self._sum[at, answer] / int(self._count[answer]))
 
 
-def kept(states: torch.Tensor) -> Part:
+def as_part(states: torch.Tensor) -> Part:
     """Return states as a part in float16; undefined if float16 cannot hold them."""
     import torch
 

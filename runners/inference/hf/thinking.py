@@ -18,13 +18,13 @@ SEPARATORS = 4
 
 @dataclass
 class ThoughtEnds:
-    """Tracker of the end of thinking, which stops rows at the token budgets."""
+    """Tracker of where thinking ends in each answer, which stops rows at the token budgets."""
 
     tokenizer: Any
     thinking: Thinking
     begun: Sequence[bool]
     """For each row, true if its prompt ends with the opening tag."""
-    longest: int
+    max_answer_tokens: int
     """Greatest number of answer tokens."""
     thought: list[int | None] = field(init=False)
     """Row -> number of thinking tokens, white space after it included; None while thinking is open."""
@@ -40,11 +40,11 @@ class ThoughtEnds:
 
     @property
     def steps(self) -> int:
-        """Return the maximum tokens of thinking and answer together."""
-        return self.thinking.budget + SEPARATORS + self.longest
+        """Return the maximum number of tokens of thinking and answer together."""
+        return self.thinking.budget + SEPARATORS + self.max_answer_tokens
 
     def __call__(self, step: int, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Return which of these rows continue after this step.
+        """Return a mask of the given rows that continue after this step.
 
         Args:
             rows: numbers of the unfinished rows.
@@ -71,7 +71,7 @@ class ThoughtEnds:
             thought == length - 1 and thought and not self._text(ids[-1:]).strip() and not self._special(ids[-1])
         ):
             thought = self.thought[row] = length
-        return length < self.thinking.budget if thought is None else length - thought < self.longest
+        return length < self.thinking.budget if thought is None else length - thought < self.max_answer_tokens
 
     def _balanced(self, row: int, ids: Sequence[int]) -> bool:
         """Return whether every opened thinking tag is closed; a repeated prompt tag counts once."""
@@ -80,7 +80,7 @@ class ThoughtEnds:
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
     def ended(self, row: int, ids: Sequence[int]) -> None:
-        """Handle a row that ended by itself; an open tag's thinking ends at the last closing tag."""
+        """Record where thinking ended in a row that stopped by itself, if a tag was left open."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)
@@ -92,7 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer as a part: text without thinking, all token numbers, thinking's length."""
+        """Return an answer as a part, with the number of thinking tokens and the outcome."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT
@@ -100,7 +100,7 @@ class ThoughtEnds:
         return Part(answer, tokens, logprobs, entropies, [float(thought), float(ANSWERED)])
 
 
-def begun(prompts: Sequence[str], width: int, thinking: Thinking) -> list[bool]:
-    """Return, for each of the `width` answers per prompt, whether the prompt already opens the thinking."""
+def prompts_open_thinking(prompts: Sequence[str], n_answers: int, thinking: Thinking) -> list[bool]:
+    """Return, for each of `n_answers` per prompt, whether the prompt opens the thinking."""
     assert thinking.tags is not None
-    return [ends_in_thinking(prompt, thinking.tags) for prompt in prompts for _ in range(width)]
+    return [ends_in_thinking(prompt, thinking.tags) for prompt in prompts for _ in range(n_answers)]

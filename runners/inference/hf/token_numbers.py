@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Compute the log-probabilities of given tokens.
+    """Return the log-probability of each answer's tokens, one list per row.
 
     Args:
         logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
@@ -29,7 +29,9 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Compute the KL divergence in nats of `seeing` from `blind` before each answer token.
+    """Return the KL divergence in nats of `seeing` from `blind` before each answer token.
+
+    blind) in nats before each answer token, one list per row.
 
     Args:
         seeing: logits (rows, keep, vocabulary) of the first distribution, ending where each row's answer ends.
@@ -51,7 +53,7 @@ MAX_TOP = 20
 
 
 def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[tuple[list[float], int]]:
-    """Return the log-probabilities of the likeliest tokens before each answer token, highest first, and how many each position has.
+    """Return (top log-probabilities of all positions joined, number of each) per row.
 
     Args:
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
@@ -93,7 +95,9 @@ def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[l
 
 
 def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Compute the KL divergence in nats of the uniform distribution from the next token's.
+    """Return the KL divergence in nats of the uniform distribution from each next token's.
+
+    next token) in nats before each answer token, one list per row.
 
     -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens with a logit of -inf, such as padding of the vocabulary, are left
     out of the sum and of V, since the divergence would be infinite.

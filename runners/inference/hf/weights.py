@@ -17,7 +17,7 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """Load a model for inference, decoder-only unless `encodes`, and its end-of-turn tokens.
+    """Load a model's weights for inference; return the module and the ids of its stop tokens.
 
     Args:
         loader: an `AutoModelFor...`.
@@ -43,7 +43,7 @@ def read_weights(
 
 
 def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, unused: str = "", **more: Any) -> Any:
-    """Load a module for inference and check that its files hold all weights, but for those whose names begin with `unused`.
+    """Load a module; ModelError if weights are missing, except those named `unused...`.
 
     Raises:
         ModelError: the files cannot be read, or lack weights that transformers would fill with random numbers.

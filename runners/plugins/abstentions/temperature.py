@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qualm.runners.contracts.abstentions import AbstentionRule, Answers, rescaled
+from qualm.runners.contracts.abstentions import AbstentionRule, Answers, rescale_confidence
 from qualm.runners.scoring.calibration.logistic import WIDEST, sigmoids, temperatures
 
 CITES = ["guo2017calibration", "platt1999probabilistic"]
@@ -40,5 +40,5 @@ def _fit_temperature(fit: Answers, shift: bool) -> tuple[float, float]:
 
 
 def _log_loss(fit: Answers, temperature: float, shift: float) -> float:
-    p = np.clip(rescaled(fit.confidence, temperature, shift), 1e-12, 1 - 1e-12)
+    p = np.clip(rescale_confidence(fit.confidence, temperature, shift), 1e-12, 1 - 1e-12)
     return float(-np.where(fit.correct > 0, np.log(p), np.log1p(-p)).mean())

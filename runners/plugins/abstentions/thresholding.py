@@ -30,7 +30,7 @@ def thresholding(
     if not len(fit):
         return AbstentionRule(np.nan, "Nothing to choose a threshold on.", attained=False)
     offered = PAPER if grid == "paper" else np.unique([0.0, *fit.confidence, np.nextafter(fit.confidence.max(), 2.0)])
-    values = np.array([_value(fit.after(t), criterion) for t in offered])
+    values = np.array([_value(fit.abstain_below(t), criterion) for t in offered])
     best = int(np.flatnonzero(values >= values.max() - 1e-12)[0])
     what = {"lave_idk_accuracy": "accuracy with refusals"}.get(criterion, "confidence-weighted accuracy")
     promise = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."

@@ -15,9 +15,9 @@ from qualm.runners.plugins.exports._results import PERHAPS, Marks, ResultTable, 
 from qualm.runners.results.tables import read_points
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
-from qualm.runners.runtime.marks import answered, bins, counts, leaves_out_zero, sets
+from qualm.runners.runtime.marks import draw_counts, draw_reliability, draw_risk_coverage, draw_set_sizes, excludes_zero
 from qualm.runners.runtime.plot import TITLE, Plot
-from qualm.runners.runtime.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut_apart, label, panel_width, units
+from qualm.runners.runtime.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, label, panel_width, plot_width, shorten_texts
 from qualm.runners.scoring.measuring.labels import main_setting
 
 UNIT = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
@@ -54,7 +54,7 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
     if unknown := [name for name in names if name not in CHARTS]:
         raise ExportError(f"no chart '{unknown[0]}'; there are: {', '.join(CHARTS)}")
     try:
-        wide = units(width)
+        wide = plot_width(width)
     except ValueError as error:
         raise ExportError(str(error)) from None
     tables = result_tables(context, "clean", "all")
@@ -162,16 +162,16 @@ def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Val
     columns = min(of.columns, len(panels))
     left = min(of.width * (0.38 if columns > 1 else 0.52), max(len(n) for n in names) * CHARACTER + 10)
     wide, tall = panel_width(of.width, columns, left), ROW * len(names)
-    middles = [(ROW * (i + 0.5), name) for i, name in enumerate(cut_apart(names, left - 8))]
-    titles = cut_apart([title for title, _ in panels], panel_width(wide + 9, 1, 0.0), TITLE)
+    middles = [(ROW * (i + 0.5), name) for i, name in enumerate(shorten_texts(names, left - 8))]
+    titles = shorten_texts([title for title, _ in panels], panel_width(wide + 9, 1, 0.0), TITLE)
     ranked = any(v is not None and v.rank for _, values in panels for v in values)
     for begin in range(0, len(panels), columns):
         row = list[tuple[str, Plot, list[float]]]()
         for title, (_, values) in list(zip(titles, panels, strict=True))[begin : begin + columns]:
             ends = [e for v in values if v for e in (v.value, v.low, v.high) if e is not None] + ([] if reference is None else [reference])
             low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-            low, high = plot.nice(low, high, 4) if high > low else (low - 0.05, high + 0.05)
-            panel = Plot(wide, tall, plot.between((low, high), (6, wide - 6)), lambda y: y)
+            low, high = plot.nice_interval(low, high, 4) if high > low else (low - 0.05, high + 0.05)
+            panel = Plot(wide, tall, plot.linear_scale((low, high), (6, wide - 6)), lambda y: y)
             if reference is not None:
                 panel.line([(reference, 0), (reference, tall)], MUTED, 0.9, "3,3")
             for (at, _), value in zip(middles, values, strict=True):
@@ -185,7 +185,7 @@ def _row(drawing: Drawing, row: Sequence[tuple[str, Plot, list[float]]], left: f
     height = drawing.height
     for index, (title, panel, marks) in enumerate(row):
         drawing.height = height
-        x = list(zip(marks, plot.plain(marks), strict=True))
+        x = list(zip(marks, plot.format_numbers(marks), strict=True))
         beside = Drawing(panel.width + 9)
         beside.height = height
         labels = middles if index == 0 else [(at, "") for at, _ in middles]
@@ -225,15 +225,18 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
     panels = []
     for model in models:
         rows = frame.filter(pl.col("model") == model).to_dicts()
-        across = plot.between((0, 1), (0, wide))
-        top, below = Plot(wide, tall, across, plot.between((0, 1), (tall, 0))), Plot(wide, 26, across, plot.between((0, most), (26, 0)))
-        bins(top, rows, BAR, solid=True)
-        counts(below, rows)
+        across = plot.linear_scale((0, 1), (0, wide))
+        top, below = (
+            Plot(wide, tall, across, plot.linear_scale((0, 1), (tall, 0))),
+            Plot(wide, 26, across, plot.linear_scale((0, most), (26, 0))),
+        )
+        draw_reliability(top, rows, BAR, solid=True)
+        draw_counts(below, rows)
         panels.append(PlotPanel(model, [top, below]))
     expected = "expected_low" in frame.columns and frame["expected_low"].is_not_null().any()
     drawing.legend([(f"box {BAR}", "accuracy"), (f"box {OVER}", "over-confident"), (f"box {UNDER}", "under-confident")])
     many = plot.ticks(0, most, 2)
-    n = list(zip(many, plot.thousands(many), strict=True))
+    n = list(zip(many, plot.format_thousands(many), strict=True))
     drawing.panels(panels, Axes(UNIT, [UNIT, n], "confidence", ("accuracy", "n")), columns, left)
     lines = " Upright lines: where 95% of samples would put a bin's accuracy if confidence were each answer's chance to be right."
     what = f"{of.dataset}: accuracy of the answers in each bin of confidence. Dashed: perfect calibration."
@@ -242,7 +245,7 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
 
 def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
     """Return the ends and ticks of an axis from 0 to a round number of at least `most`."""
-    ends = plot.nice(0, max(1e-3, most), STEPS)
+    ends = plot.nice_interval(0, max(1e-3, most), STEPS)
     return ends, plot.ticks(*ends, STEPS)
 
 
@@ -261,11 +264,11 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
     for model in models:
         curve = [(row["coverage"], row["risk"]) for row in frame.filter(pl.col("model") == model).iter_rows(named=True)]
         total = curve[-1][1] if curve[-1][0] > 0.999 else None
-        panel = Plot(wide, tall, plot.between((0, 1), (0, wide)), plot.between(ends, (tall, 0)))
-        answered(panel, curve, [] if total is None else _least_risk(total), total)
+        panel = Plot(wide, tall, plot.linear_scale((0, 1), (0, wide)), plot.linear_scale(ends, (tall, 0)))
+        draw_risk_coverage(panel, curve, [] if total is None else _least_risk(total), total)
         panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"line {ACCENT}", "by confidence"), (f"dashed {RIGHT}", "best possible order"), (f"dotted {MUTED}", "random order")])
-    y = list(zip(values, plot.plain(values), strict=True))
+    y = list(zip(values, plot.format_numbers(values), strict=True))
     drawing.panels(panels, Axes(UNIT, [y], "share answered", ("error among them",)), columns, left)
     what = f"{of.dataset}: how often a model errs when it answers only the share of questions that it is surest of."
     yield of.figure("risk_coverage", drawing, f"{what} No order could lie below the dashed line at this accuracy.")
@@ -293,18 +296,18 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     ends, values = _from_zero(float(frame["share"].fill_nan(None).max() or 0))  # type: ignore[arg-type]
     panels = []
     for model in models:
-        panel = Plot(wide, tall, plot.between((sizes[0] - 0.5, sizes[-1] + 0.5), (0, wide)), plot.between(ends, (tall, 0)))
-        sets(panel, frame.filter((pl.col("model") == model) & pl.col("share").is_finite()).to_dicts(), scores)
+        panel = Plot(wide, tall, plot.linear_scale((sizes[0] - 0.5, sizes[-1] + 0.5), (0, wide)), plot.linear_scale(ends, (tall, 0)))
+        draw_set_sizes(panel, frame.filter((pl.col("model") == model) & pl.col("share").is_finite()).to_dicts(), scores)
         panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"box {SERIES[i]}", score.upper()) for i, score in enumerate(scores)])
-    y = list(zip(values, plot.percent(values), strict=True))
+    y = list(zip(values, plot.format_percent(values), strict=True))
     drawing.panels(panels, Axes([(s, str(s)) for s in sizes], [y], "options in the set", ("share of questions",)), columns, left)
     yield of.figure("set_sizes", drawing, f"{of.dataset}: sizes of the prediction sets, share of test questions.")
 
 
 def _p_behind_stars(chart: str, row: Mapping[str, Any]) -> float | None:
     """Return the p-value behind a cell's stars; none under a collapse or an interval with 0."""
-    if row["collapsed"] or (chart == "hcc" and not leaves_out_zero(row)):
+    if row["collapsed"] or (chart == "hcc" and not excludes_zero(row)):
         return None
     p: float | None = row["p_adjusted"]
     return p

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qualm.runners.runtime.colours import GRID, INK
-from qualm.runners.runtime.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
+from qualm.runners.runtime.printed import CHARACTER, Drawing, box, label, shorten_text, shorten_texts, vertical_label
 from qualm.runners.scoring.families import stars
 
 CELL, TALL = 31.0, 17.0
@@ -55,11 +55,11 @@ def _block(
     for kind, of in itertools.groupby(enumerate(variants), key=lambda item: modality.get(item[1], "")):
         places = [place for place, _ in of]
         x1, x2 = left + places[0] * CELL + 2, left + (places[-1] + 1) * CELL - 2
-        drawing.shapes.append(label((x1 + x2) / 2, drawing.height + 10, cut(kind, x2 - x1 + 4), "middle", weight="bold"))
+        drawing.shapes.append(label((x1 + x2) / 2, drawing.height + 10, shorten_text(kind, x2 - x1 + 4), "middle", weight="bold"))
         drawing.shapes.append(box(x1, drawing.height + 14, x2 - x1, 0.8, INK))
-    for place, text in enumerate(cut_apart(variants, head - 4)):
-        drawing.shapes.append(upright(left + (place + 0.5) * CELL + 3.4, top - 4, text, "start", 10))
-    labels = cut_apart(names, left - 8)
+    for place, text in enumerate(shorten_texts(variants, head - 4)):
+        drawing.shapes.append(vertical_label(left + (place + 0.5) * CELL + 3.4, top - 4, text, "start", 10))
+    labels = shorten_texts(names, left - 8)
     for line, name in enumerate(names):
         y = top + line * TALL
         drawing.shapes.append(label(left - 6, y + TALL / 2 + 3.4, labels[line], "end"))

@@ -51,7 +51,7 @@ class ModelInput:
 
     def _applied(self, place: int) -> tuple[tuple[PIL.Image.Image, ...], str]:
         item = self._item(place)
-        applied = self.variant.shown(self.part.seed, item, () if self.variant.modality == "text" else item.images())
+        applied = self.variant.perturb(self.part.seed, item, () if self.variant.modality == "text" else item.images())
         if applied is None:
             raise self._inapplicable(place)
         return applied

@@ -11,7 +11,7 @@ from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.pictures import suffix_of, to_displayable
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.runners.data.labels import FILE
-from qualm.runners.data.splits import rule
+from qualm.runners.data.splits import split_rule
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput
 
 COLUMNS = ("model", "dataset", "variant", "sample_id", "question", "reference", "pictures", "prediction", "rating", "is_refusal")
@@ -45,7 +45,7 @@ def labels(context: ExportContext, *, n: Annotated[int, Ge(1)] = 100, seed: Anno
 
 def _scored(context: ExportContext, part: ExportPart) -> list[ExportEntry]:
     """Return the answers in words to scored questions, without sampled ones."""
-    splits = rule(dict(context.scoring), part.dataset)
+    splits = split_rule(dict(context.scoring), part.dataset)
     table = ModelInput(part).dataset.table
     scored = splits.scored(part.dataset, table["split"]).to_pylist()
     entries = list[ExportEntry]()

@@ -74,10 +74,10 @@ def dpo(
         FinetuneError: no pairs to train on, or a model that cannot be trained so.
     """
     from qualm.runners.training import examples
-    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.recipe import Amount, Material, build_recipe, trainable_model
     from qualm.runners.training.tuner import Course, Preferer
 
-    model = trainable(context, base)
+    model = trainable_model(context, base)
     material = Material(context, train, weights)
 
     def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
@@ -90,4 +90,4 @@ def dpo(
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
     options = {"beta": beta, "smoothing": label_smoothing, "sft_weight": sft_weight}
-    return build(context, model, tune, material, pools, shares, amount, course, Preferer, **options)
+    return build_recipe(context, model, tune, material, pools, shares, amount, course, Preferer, **options)

@@ -55,7 +55,7 @@ def joined_vlm(
     from qualm.registry.plugins.registry import load
     from qualm.runners.contracts.models import ModelContext
     from qualm.runners.training.joined import save_joined
-    from qualm.runners.training.recipe import Amount, Material, build
+    from qualm.runners.training.recipe import Amount, Material, build_recipe
     from qualm.runners.training.tuner import Course, Tuner
 
     untrained = tempfile.TemporaryDirectory(dir=context.stage.scratch if context.stage else None)
@@ -68,7 +68,7 @@ def joined_vlm(
     course = Course(rate, "cosine", warmup, 0.0, 0.999, context.seed)
     amount = Amount(batch, 1.0, steps, None, together > 1, together)
     tune = {"plugin": "full", "args": {"frozen": "language_model|lm_head"}}
-    recipe = build(context, model, tune, material, pools, shares, amount, course, Tuner, label_smoothing=0.0)
+    recipe = build_recipe(context, model, tune, material, pools, shares, amount, course, Tuner, label_smoothing=0.0)
 
     def save(target: Path, state: Mapping[str, Any]) -> None:
         recipe.save(target, state)

@@ -93,7 +93,7 @@ def rtune(
         FinetuneError: nothing to train on, or a model that cannot be trained so.
     """
     from qualm.runners.training.examples import verifications
-    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.recipe import Amount, Material, build_recipe, trainable_model
     from qualm.runners.training.tuner import Course, Tuner
 
     material = Material(context, train, weights)
@@ -106,7 +106,7 @@ def rtune(
     def examples(rows: Sequence[Row]) -> list[TrainingExample]:
         verdicts = [(row, knowledge[row.dataset, row.sample_id]) for row in rows if (row.dataset, row.sample_id) in knowledge]
         if mode == "unknown":
-            return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in verdicts]
+            return [row.example(None if knows or not row.answerable else choose_abstention(row, ways)) for row, knows in verdicts]
         return [e for row, knows in verdicts for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
 
     def judged(rows: Sequence[Row]) -> list[TrainingExample]:
@@ -117,8 +117,8 @@ def rtune(
         pools, shares = material.with_share(pools, shares, "verify", verify, judged)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
-    model = trainable(context, base)
-    return build(context, model, tune, material, pools, shares, amount, course, Tuner)
+    model = trainable_model(context, base)
+    return build_recipe(context, model, tune, material, pools, shares, amount, course, Tuner)
 
 
 REFUSALS = [
@@ -129,13 +129,13 @@ REFUSALS = [
 ]
 
 
-def refusal(row: Row, refusals: Sequence[str]) -> str:
-    """Choose an abstention by the sample's id."""
+def choose_abstention(row: Row, refusals: Sequence[str]) -> str:
+    """Return the abstention that a row learns, chosen by the hash of its sample id."""
     return refusals[int.from_bytes(hashlib.sha256(row.sample_id.encode()).digest()[:4]) % len(refusals)]
 
 
 def _first_turns(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
-    """Drop rows that follow on earlier turns, which the base model is not shown."""
+    """Return the rows without earlier turns of a conversation; count the others as dropped."""
     first_turns = [row for row in rows if not row.history]
     if len(first_turns) < len(rows):
         context.count(**{"dropped (follows on earlier turns)": len(rows) - len(first_turns)})
@@ -143,13 +143,13 @@ def _first_turns(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
 
 
 def _known_by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
-    from qualm.runners.training.opinions import greedy, right
+    from qualm.runners.training.opinions import greedy_answers, judge_answers
 
-    answers = greedy(context, base, material.datasets)
+    answers = greedy_answers(context, base, material.datasets)
     knowledge: dict[tuple[str, str], bool] = {}
     for name, all_rows in material.rows.items():
         rows = _first_turns(context, all_rows)
-        verdicts = right(context, rows, [answers[name, row.sample_id] for row in rows], judge)
+        verdicts = judge_answers(context, rows, [answers[name, row.sample_id] for row in rows], judge)
         knowledge |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
         context.count(known=verdicts.count(True), unknown=verdicts.count(False))
         if None in verdicts:
@@ -160,8 +160,8 @@ def _known_by_judge(context: FinetuneContext, base: str, material: Material, jud
 def _known_by_entropy(
     context: FinetuneContext, base: str, material: Material, draws: int, temperature: float
 ) -> dict[tuple[str, str], bool]:
-    """Return whether each row is in the half with the lowest answer entropy; ties by id."""
-    from qualm.runners.training.opinions import entropy, sampled
+    """Return (dataset, sample id) -> whether its answers' entropy is in the lower half."""
+    from qualm.runners.training.opinions import answer_entropy, sampled_answers
 
     ranked: list[tuple[float, str, str]] = []
     for name, all_rows in material.rows.items():
@@ -169,9 +169,9 @@ def _known_by_entropy(
         open_rows = [row for row in rows if not row.choices]
         if len(open_rows) < len(rows):
             context.count(**{"dropped (has options)": len(rows) - len(open_rows)})
-        drawn = sampled(context, base, material.datasets[name], open_rows, draws, temperature)
+        drawn = sampled_answers(context, base, material.datasets[name], open_rows, draws, temperature)
         read = [(row, [t for t in texts if t is not None]) for row, texts in zip(open_rows, drawn, strict=True)]
-        ranked += [(entropy(texts), name, row.sample_id) for row, texts in read if len(texts) == draws]
+        ranked += [(answer_entropy(texts), name, row.sample_id) for row, texts in read if len(texts) == draws]
         if unread := sum(len(texts) < draws for _, texts in read):
             context.count(**{"dropped (a sampled answer cannot be read)": unread})
     ranked.sort()

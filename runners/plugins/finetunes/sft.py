@@ -67,14 +67,14 @@ def sft(
         FinetuneError: nothing to train on, or a model that cannot be trained so.
     """
     from qualm.runners.training.examples import verifications
-    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.recipe import Amount, Material, build_recipe, trainable_model
     from qualm.runners.training.tuner import Course, Tuner
 
-    model = trainable(context, base)
+    model = trainable_model(context, base)
     material = Material(context, train, weights)
     pools, shares = material.mixture(lambda rows: [row.example() for row in rows])
     if verify:
         pools, shares = material.with_share(pools, shares, "verify", verify, partial(verifications, plain=verified == "all"))
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
-    return build(context, model, tune, material, pools, shares, amount, course, Tuner, label_smoothing=label_smoothing)
+    return build_recipe(context, model, tune, material, pools, shares, amount, course, Tuner, label_smoothing=label_smoothing)

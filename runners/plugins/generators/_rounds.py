@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Context(Protocol):
-    """Context of a pair recipe or a perturbation."""
+    """Context of a pair recipe or perturbation, as far as rounds of requests need it."""
 
     seed: int
     label: str
@@ -34,7 +34,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class GenerationRounds:
-    """Options of the requests."""
+    """Options of requests in rounds: attempts, temperature, length, parts of a JSON reply."""
 
     attempts: int
     """Attempts per item in all."""
@@ -44,10 +44,10 @@ class GenerationRounds:
     """Keys of a structured reply, for generators with structured output."""
 
 
-def in_rounds(
+def ask_in_rounds(
     context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
-    """Return what could be read of each reply by key; drop and count the others.
+    """Return key -> what `read` made of the reply; ask again for the others, then drop them.
 
     Args:
         chats: key -> conversation; keys are stable, since seeds follow from them.
@@ -75,21 +75,21 @@ def in_rounds(
     return by_key
 
 
-def hold_share(generator: CachedGenerator, most: float) -> None:
-    """Raise GeneratorError if more than the allowed share of the items was dropped."""
+def check_dropped_share(generator: CachedGenerator, max_share: float) -> None:
+    """Raise GeneratorError if a larger share of the items than `max_share` was dropped."""
     dropped, items = generator.items_dropped.total(), generator.items_dropped.total() + generator.items_read
-    if items and dropped / items > most:
+    if items and dropped / items > max_share:
         why = ", ".join(f"{reason}: {n}" for reason, n in generator.items_dropped.most_common())
         raise GeneratorError(
-            f"{generator.engine.name}: {dropped:,} of {items:,} items were dropped ({why}), more than `most_dropped: {most:g}` allows; "
-            "what was answered is kept: change the prompt or the model, or raise `most_dropped`"
+            f"{generator.engine.name}: {dropped:,} of {items:,} items were dropped ({why}), more than `most_dropped: {max_share:g}` "
+            "allows; what was answered is kept: change the prompt or the model, or raise `most_dropped`"
         )
 
 
 def _rounds(
     context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Return the usable results by key, and the last reason for each other key."""
+    """Return key -> usable result, and key -> last reason for those without one."""
     by_key: dict[str, T] = {}
     reasons: dict[str, str] = {}
     waiting = list(chats)
@@ -126,6 +126,6 @@ def _nothing(name: str, reasons: Counter[str], attempts: int) -> str:
 
 
 def _seed(context: Context, key: str, attempt: int) -> int:
-    """Return a seed of 31 bits, as servers accept, for this item and attempt."""
+    """Return the seed (31 bits) of one attempt at an item."""
     material = f"{context.seed} {context.label} {key} {attempt}"
     return int.from_bytes(hashlib.sha256(material.encode()).digest()[:4]) >> 1

@@ -23,7 +23,7 @@ from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import FolderError, complete_folder, folder_digest
-from qualm.runners.inference.hf.layout import common
+from qualm.runners.inference.hf.layout import common_prefix_length
 from qualm.runners.inference.hf.plain import plain_reason
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.sampling import Chooser
@@ -70,7 +70,7 @@ def hf(
 
 
 class HfGenerator:
-    """See `qualm.runners.contracts.generators.GeneratorEngine`."""
+    """A local transformers model that generates text (`GeneratorEngine`)."""
 
     def __init__(self, name: str, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
@@ -187,9 +187,9 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Read prompts; their common beginning is read once and kept."""
+        """Read prompts into a cache; their common beginning is read once and kept."""
         assert self._network is not None
-        shared = list(ids[0][: min(min(common(ids[0], own), len(own) - 1) for own in ids)])
+        shared = list(ids[0][: min(min(common_prefix_length(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
             return self._network.begin(ids)
         overlap = len(self._head[0]) if self._head is not None and shared[: len(self._head[0])] == self._head[0] else 0
@@ -200,7 +200,7 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generate(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Generate with transformers' own loop, for images and models without a key-value cache.
+        """Generate by transformers' own loop, for images and models without key-value cache.
 
         Returns:
             The new tokens of each prompt, and the number of tokens in each prompt.
@@ -244,12 +244,12 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """Return the properties that a batch shares."""
+        """Return what all requests of a batch must have in common: length, images, temperature."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 
 class _Process:
-    """Adapter from a chooser of tokens to transformers' logits processor."""
+    """Logits processor of transformers that lets a `Chooser` choose every token."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser, self.step = chooser, 0
@@ -263,5 +263,5 @@ class _Process:
 
 
 def _stream(request: ChatRequest, prompt: str) -> int:
-    """Return a request's random stream; equal seeds of different prompts differ."""
+    """Return the 128 bits that seed a request's random numbers, from its seed and prompt."""
     return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])

@@ -52,7 +52,7 @@ def openai(
 
 
 class OpenAI:
-    """See `qualm.runners.contracts.generators.GeneratorEngine`."""
+    """A text generator behind an OpenAI-compatible server (`GeneratorEngine`)."""
 
     def __init__(self, client: Client, limit_name: str, sampling: bool, structured: bool = False) -> None:
         self.client, self.limit_name, self.sampling, self.structured = client, limit_name, sampling, structured
@@ -78,7 +78,7 @@ class OpenAI:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
-        """Ask by the request's schema, or for text if the server refuses the schema."""
+        """Ask for a reply by the request's JSON Schema, or for text if the server refuses it."""
         try:
             reply = _read(self.client.ask({**self._body(request), "response_format": _format(request.schema)}))
         except UnusableReplyError:

@@ -26,12 +26,12 @@ def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all
 
 @dataclass(frozen=True)
 class Rules:
-    """Generator of pairs from scene graphs, by fixed templates."""
+    """Generator of question pairs and rewrites about scene graphs, by fixed templates."""
 
     refusals: str
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: np.random.Generator) -> Contrast | None:
-        """Return a proved pair of a category, None if the scene offers none.
+        """Return a proved pair of questions of a category; None if the scene offers none.
 
         Raises:
             ValueError: no two questions about one scene make this category.
@@ -46,7 +46,7 @@ class Rules:
         return contrast(rng, dict(scene), category)
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
-        """Make a scene question invalid, subjective, ambiguous or unseen (`inv`, `sbj`...).
+        """Return a question rewritten to a kind (`inv`, `sbj`, `amb`, `ive`); None if impossible.
 
         None if we do not generate such wording, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
         """
@@ -55,7 +55,7 @@ class Rules:
         return rewrite(rng, kind, question, None if scene is None else dict(scene))
 
     def decline(self, category: str, question: str, rng: np.random.Generator) -> str:
-        """Return an abstention for an unanswerable question of a category."""
+        """Return an abstention that answers an unanswerable question of a category."""
         from qualm.registry.scenes.contrast import refusals
 
         ways = refusals(category, question)

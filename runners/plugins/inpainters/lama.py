@@ -113,7 +113,7 @@ class _Lama:
 
 
 def padded(planes: np.ndarray, multiple: int) -> np.ndarray:
-    """Mirror (channels, height, width) at right and bottom to a multiple of this many pixels."""
+    """Return planes (channels, height, width) mirrored at right and bottom to a multiple."""
     _, height, width = planes.shape
     return np.pad(planes, ((0, 0), (0, -height % multiple), (0, -width % multiple)), mode="symmetric")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt
 
-from qualm.runners.contracts.inpainters import Inpainter, by_opencv
+from qualm.runners.contracts.inpainters import Inpainter, inpaint_by_opencv
 
 if TYPE_CHECKING:
     from qualm.runners.contracts.pairs import PairContext
@@ -23,4 +23,4 @@ def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0
     Args:
         radius: neighbourhood of each pixel, in pixels.
     """
-    return lambda jobs: [by_opencv(job, radius, "navier_stokes") for job in jobs]
+    return lambda jobs: [inpaint_by_opencv(job, radius, "navier_stokes") for job in jobs]

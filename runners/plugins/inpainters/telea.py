@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt
 
-from qualm.runners.contracts.inpainters import Inpainter, by_opencv
+from qualm.runners.contracts.inpainters import Inpainter, inpaint_by_opencv
 
 if TYPE_CHECKING:
     from qualm.runners.contracts.pairs import PairContext
@@ -24,4 +24,4 @@ def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inp
     Args:
         radius: neighbourhood of each pixel, in pixels.
     """
-    return lambda jobs: [by_opencv(job, radius, "telea") for job in jobs]
+    return lambda jobs: [inpaint_by_opencv(job, radius, "telea") for job in jobs]

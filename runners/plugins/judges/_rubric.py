@@ -6,7 +6,7 @@ from qualm.registry.plugins.registry import Chosen
 from qualm.runners.contracts.generators import GeneratorError, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError
 from qualm.runners.inference.generator import open_generator
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, read_prompt
 
 
 def replies(
@@ -33,7 +33,7 @@ def replies(
     """
     try:
         text, where = read_prompt(judge, prompt), prompt or f"{judge}.md"
-        filled = [None if values is None else fill(text, values, where) for values in fields]
+        filled = [None if values is None else fill_placeholders(text, values, where) for values in fields]
         short = [p for p in filled if p is not None and (longest is None or len(p) <= longest)]
         generator = open_generator(by, context.settings)
         by_prompt = (

@@ -18,7 +18,7 @@ from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.inference.generator import CachedGenerator, open_generator
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, read_prompt
 
 ASKS = {"each": "answer", "requests": 2}
 """Requests per answer: abstention, then rating; see `qualm.compiler.project.text_prices`."""
@@ -77,7 +77,7 @@ def lave(
         text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
         omitted = set() if "{rule}" in text else {"rule"}
         fields = [_fields(questions[i], references[i], predictions[i]) for i in rated]
-        prompts = [fill(text, {name: value for name, value in each.items() if name not in omitted}, where) for each in fields]
+        prompts = [fill_placeholders(text, {name: value for name, value in each.items() if name not in omitted}, where) for each in fields]
         ratings = dict(zip(rated, ask.numbers(prompts, (1, 2, 3), first=order == "rating_first"), strict=True))
         context.counters.update(generator.counters)
     except (GeneratorError, PromptError) as error:
@@ -143,7 +143,7 @@ def kept_references(references: Sequence[str]) -> list[str]:
 
 def _refusal_prompts(questions: Sequence[str], predictions: Sequence[str], own_prompt: str | None) -> list[str]:
     text, where = read_prompt("lave_refusal", own_prompt), own_prompt or "lave_refusal.md"
-    return [fill(text, {"question": q, "answer": p}, where) for q, p in zip(questions, predictions, strict=True)]
+    return [fill_placeholders(text, {"question": q, "answer": p}, where) for q, p in zip(questions, predictions, strict=True)]
 
 
 def _fields(question: str, references: Sequence[str], prediction: str) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """Mask of boxes: the union of an object's known boxes, with everything else in them."""
 
 from qualm.registry.scenes.removal import silhouette
-from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill_boxes
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Box
 
@@ -18,12 +18,12 @@ def _mask(item: MaskRequest) -> Mask:
     boxes = boxes_of(item)
     if not boxes:
         return "no box"
-    mask = fill(boxes, item.picture.height, item.picture.width)
+    mask = fill_boxes(boxes, item.picture.height, item.picture.width)
     return mask if mask.any() else "out of frame"
 
 
 def boxes_of(item: MaskRequest) -> tuple[Box, ...]:
-    """Return an object's boxes, from the scene graph if saliency gives none."""
+    """Return the boxes of the requested thing, from the scene graph if saliency gives none."""
     scene = item.target.scene
     if item.thing.boxes or scene is None:
         return item.thing.boxes

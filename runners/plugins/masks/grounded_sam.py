@@ -86,7 +86,7 @@ class _GroundedSam:
         self._lock = threading.Lock()
 
     def __call__(self, batch: Sequence[MaskRequest]) -> list[Mask]:
-        """Return masks in order, cached by content."""
+        """Return a mask, or a reason as text, per request, in order; cached by content."""
         prompts = [boxes_of(item) for item in batch]
         if self.detector is None and not all(prompts):
             lacking = next(item for item, boxes in zip(batch, prompts, strict=True) if not boxes)
@@ -94,7 +94,10 @@ class _GroundedSam:
                 f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
                 "or use a saliency that gives boxes"
             )
-        keys = [self.cache.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, prompts, strict=True)]
+        keys = [
+            self.cache.key(pixel_digest(item.picture), boxes or detector_query(item.thing))
+            for item, boxes in zip(batch, prompts, strict=True)
+        ]
         packed = {key: raw for key in set(keys) if (raw := self.cache.get(key)) is not None}
         places = list({key: i for i, key in enumerate(keys) if key not in packed}.values())
         with self._lock:
@@ -118,7 +121,7 @@ class _GroundedSam:
         return masks
 
     def _detect(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
-        """Detect the corners (left, top, right, bottom) of each named object.
+        """Return the boxes (left, top, right, bottom) that are detected for each request's name.
 
         Images of one size are batched: padding changes the detections, and a mask must not depend on its batch.
         """
@@ -129,7 +132,7 @@ class _GroundedSam:
 
         assert self.detector is not None
         processor, model = self._open("detector", self.detector)
-        texts = [query(item.thing) for item in batch]
+        texts = [detector_query(item.thing) for item in batch]
         inputs = processor(images=[item.picture for item in batch], text=texts, padding=True, return_tensors="pt").to(model.device)
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         with torch.inference_mode(), computing(self.dtype):
@@ -144,7 +147,7 @@ class _GroundedSam:
         return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in detections]  # type: ignore[misc]
 
     def _segment(self, batch: Sequence[MaskRequest], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
-        """Return the union of SAM's masks of each image's boxes, equally many boxes at a time."""
+        """Return, per image, the union of SAM's masks of its boxes."""
         items = list(zip(batch, corners, strict=True))
         return _in_groups(items, [len(c) for c in corners], self._segment_alike)
 
@@ -187,16 +190,16 @@ class _GroundedSam:
         return self._models[role]
 
 
-def query(thing: Thing) -> str:
-    """Word an object for GroundingDINO: lower case, one period, at the end."""
+def detector_query(thing: Thing) -> str:
+    """Return an object's name as GroundingDINO reads it: lower case, one period at the end."""
     return " ".join((thing.query or thing.name).lower().replace(".", " ").split()) + "."
 
 
-def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:
-    """Apply a function to all items of a kind at a time; return the results in order."""
+def _in_groups(items: Sequence[T], group_keys: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:
+    """Apply a function to the items of each group at a time; return all results in order."""
     by_place: dict[int, R] = {}
-    for kind in dict.fromkeys(kinds):
-        places = [i for i, k in enumerate(kinds) if k == kind]
+    for kind in dict.fromkeys(group_keys):
+        places = [i for i, k in enumerate(group_keys) if k == kind]
         by_place.update(zip(places, function([items[i] for i in places]), strict=True))
     return [by_place[i] for i in range(len(items))]
 
@@ -208,7 +211,7 @@ def _clip(corners: Sequence[Box], item: MaskRequest) -> list[Box]:
 
 
 def _packed(mask: Mask) -> bytes:
-    """Encode a mask as bits or a reason as text, marked by the first byte."""
+    """Return a mask as bits, or a reason as text, in bytes; the first byte says which."""
     return b"r" + mask.encode() if isinstance(mask, str) else b"m" + np.packbits(mask).tobytes()
 
 

@@ -1,7 +1,7 @@
 """Area under the ROC curve: can uncertainty tell questions that are uncertain from clear ones?"""
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.metrics import Floats, Weights, one_class
+from qualm.runners.contracts.metrics import Floats, Weights, explain_one_class
 from qualm.runners.plugins.metrics.auroc import auroc
 from qualm.runners.plugins.metrics.auroc import minimum_standard_error as standard_error_of_auroc
 
@@ -21,7 +21,7 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """Return why the value is undefined."""
-    return one_class(uncertain)
+    return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, explain_one_class, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
@@ -31,7 +31,7 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """Return why the value is undefined."""
-    return one_class(uncertain)
+    return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:

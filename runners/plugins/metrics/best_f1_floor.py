@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, explain_one_class, ratio
 
 META = MetricMeta(higher_is_better=None, interval="proportion")
 
@@ -21,7 +21,7 @@ def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> F
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """Return why the value is undefined."""
-    return one_class(uncertain)
+    return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:

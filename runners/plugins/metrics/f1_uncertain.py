@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, explain_one_class, ratio
 
 CITES = ["wang_vlmuqbench"]
 META = MetricMeta(higher_is_better=True, interval="proportion")
@@ -23,7 +23,7 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
 
 def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
     """Return why the value is undefined."""
-    return one_class(uncertain)
+    return explain_one_class(uncertain)
 
 
 def classes(says_uncertain: Floats, uncertain: Floats) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, explain_one_class, ratio
 
 CITES = ["chen2025mvibench"]
 META = MetricMeta(higher_is_better=False, interval="t")
@@ -24,7 +24,7 @@ def relative_accuracy_drop(correct: Floats, uncertain: Floats, weights: Weights)
 
 def why_undefined(correct: Floats, uncertain: Floats) -> str:
     """Return why the value is undefined."""
-    return "no clear question is answered right" if 0 < uncertain.sum() < len(uncertain) else one_class(uncertain)
+    return "no clear question is answered right" if 0 < uncertain.sum() < len(uncertain) else explain_one_class(uncertain)
 
 
 def classes(correct: Floats, uncertain: Floats) -> Floats:

@@ -15,7 +15,7 @@ _SPACES = " \t\n\u2581\u0120"
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
-    """Return n letters' log-probabilities at an answer's start, or which are not shown."""
+    """Return the log-probabilities of n option letters at an answer's start, or a reason."""
     first = tops[0] if tops else {}
     values = [_summed_logprob(first, (letter,)) for letter in LETTERS[:n]]
     hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]
@@ -25,7 +25,7 @@ def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | 
 
 
 def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Compute P(yes) / (P(yes) + P(no)) at a reply's start, or return which is not shown."""
+    """Return P(yes) / (P(yes) + P(no)) at a reply's first position, or a reason as text."""
     first = tops[0] if tops else {}
     yes, no = (_summed_logprob(first, SPELLINGS[word]) for word in ("yes", "no"))
     if yes is None or no is None:
@@ -35,7 +35,7 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 
 def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Compute P("True") at a reply's first position, or return that it is not shown."""
+    """Return P("True") at a reply's first position, or a reason as text."""
     first = tops[0] if tops else {}
     logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:
@@ -44,7 +44,7 @@ def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
-    """Compute the shown tokens' part of each position's entropy in nats, a lower bound."""
+    """Return a lower bound of each position's entropy in nats, from the tokens shown."""
     return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
 
 
@@ -68,8 +68,8 @@ def likeliest(
     return [sorted(top.items(), key=lambda item: (-item[1], item[0] != own))[:k] for top, own in zip(tops, answer, strict=True)]
 
 
-def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
-    """Return these tokens' log-probabilities where they occur last in a prompt, or None."""
+def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
+    """Return the log-probabilities of tokens where a prompt holds them last; None if nowhere."""
     there = [next(iter(entry), None) for entry in prompt]
     for start in range(len(there) - len(ids), 0, -1):
         if there[start : start + len(ids)] == list(ids):
@@ -77,8 +77,8 @@ def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[fl
     return None
 
 
-def is_scaled(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Return whether log-probabilities depend on the temperature, by one position at two.
+def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
+    """Return whether log-probabilities at two temperatures show that they are divided by it.
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """
@@ -93,7 +93,7 @@ def is_scaled(cold: Mapping[str, float], warm: Mapping[str, float], temperature:
 
 
 def _summed_logprob(first: Mapping[str, float], words: Iterable[str]) -> float | None:
-    """Return the log-probability of these words, spaces aside; None if no such token is shown."""
+    """Return the log of the words' summed probability; None if no such token is shown."""
     logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
     if not logprobs:
         return None

@@ -40,7 +40,7 @@ Columns = dict[str, Any]
 
 
 class PeerRecording:
-    """Files of one recording, with the lookup of a run's answers to a dataset."""
+    """A recording by another tool, from which a run's answers to a dataset are looked up."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return rows of GENERATIONS of these SAMPLES, in their order.
+        """Return the recorded rows of GENERATIONS of these SAMPLES, in order.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -88,7 +88,7 @@ class PeerRecording:
         return table.set_column(0, GENERATIONS.field(0), rows.ids.take(pa.array(places)))
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
-        """Return recorded prompts by sample, else raise ModelError or RecordingError."""
+        """Return sample id -> recorded prompt, where the recording has one."""
         rows = _Rows(samples)
         places, by_sample = _Places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, rows.sources).read(self.how):
@@ -117,7 +117,7 @@ class PeerRecording:
             assert isinstance(item, Record) and place is not None
             self.left_out += [Fault(item.where, IMPOSSIBLE, reason) for reason in item.impossible]
             for key, answer in _answers(item, place):
-                columns = answer if self.thinking is None else answered(answer, self.thinking)
+                columns = answer if self.thinking is None else separate_thinking(answer, self.thinking)
                 if self.thinking is None and split_thinking(answer.get("text") or "")[0] is not None:
                     self.left_out.append(Fault(item.where, UNPARTED, harmless=True))
                 before = answers.add(key, columns, item.where)
@@ -228,7 +228,7 @@ class _Answers:
         self._pending: list[Columns] = []
 
     def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
-        """Keep an answer, or return the earlier row that has one, which stays."""
+        """Store an answer; if the key has one already, keep that and return its row."""
         row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
         if row < len(self._digests):
             return _Before(self._where(row), self._digests[row] == digest)
@@ -281,8 +281,8 @@ def _numbers(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value * 1.0 if isinstance(value, int) and abs(value) < 2**53 else value
 
 
-def answered(columns: Columns, thinking: Thinking) -> Columns:
-    """Move an answer's thinking into its own column; values per token are then undefined."""
+def separate_thinking(columns: Columns, thinking: Thinking) -> Columns:
+    """Return an answer's columns with the thinking in its own; values per token are dropped."""
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
@@ -296,5 +296,5 @@ def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Colu
 
 
 def _plain(text: str) -> str:
-    """Remove layout and image marks, which prompts add."""
+    """Return a prompt's text without line breaks and image marks."""
     return " ".join(text.replace("<image>", " ").split())

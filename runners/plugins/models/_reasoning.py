@@ -19,11 +19,11 @@ from qualm.runners.prompts.thinking import (
     Thinking,
     split_thinking,
 )
-from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate
+from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate_tokens
 
 
-def answered(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
-    """Return a choice with the answer's text and tokens alone, and how it ended.
+def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
+    """Return a choice with the answer's text and tokens only, and the outcome of the thinking.
 
     Args:
         choice: as the server gave it.
@@ -47,7 +47,7 @@ def answered(choice: CompletionChoice, thinking: Thinking | None) -> tuple[Compl
         answer = answer if thought is None else rest
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER
-    place = locate(choice.tokens or (), answer)
+    place = locate_tokens(choice.tokens or (), answer)
     return _between(replace(choice, text=answer), None if place is None else place[0], thinking), _ending(choice)
 
 
@@ -61,7 +61,7 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
 
 
 def _between(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Keep the log-probabilities of the part to read, and the ids and alternatives of the answer."""
+    """Return a choice with the log-probabilities to read; the answer begins at `start`."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

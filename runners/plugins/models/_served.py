@@ -15,9 +15,17 @@ import PIL.Image
 
 from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
-from qualm.runners.plugins.models._completions import is_scaled, least_entropies, likeliest, option_logits, true_share, within, yes_share
-from qualm.runners.plugins.models._reasoning import answered
-from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true
+from qualm.runners.plugins.models._completions import (
+    depends_on_temperature,
+    least_entropies,
+    likeliest,
+    logprobs_in_prompt,
+    option_logits,
+    true_share,
+    yes_share,
+)
+from qualm.runners.plugins.models._reasoning import separate_thinking
+from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true_prompt
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, split_thinking
 from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST, Client, FatalRequestError, ReplyPendingError, RequestRejectedError
 from qualm.runners.servers.protocol import data_url
@@ -29,7 +37,7 @@ SCALE_TESTS = 3
 
 @dataclass(frozen=True)
 class Content:
-    """Parameters that shape answers."""
+    """Parameters of an OpenAI-compatible model that shape its answers."""
 
     version: str
     logprobs: int
@@ -42,7 +50,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Dialect:
-    """Parameters that differ between servers without changing answers."""
+    """Parameters of requests that differ between servers without changing answers."""
 
     n: bool
     seeds: bool
@@ -50,7 +58,7 @@ class Dialect:
 
 
 class OpenAIModel:
-    """See `qualm.runners.contracts.models.Remote`."""
+    """A model behind an OpenAI-compatible server (`qualm.runners.contracts.models.Remote`)."""
 
     def __init__(self, client: Client, content: Content, dialect: Dialect, thinking: Thinking | None = None) -> None:
         self.client, self.content, self.dialect, self.declared = client, content, dialect, thinking
@@ -99,7 +107,7 @@ class OpenAIModel:
             yield from self._draws(request, url, draws, decoding)
 
     def _reply(self, part: str, work: Callable[[], PartReply]) -> Iterator[PartReply]:
-        """Yield the part that `work` requests, undefined if the server rejects it.
+        """Yield the part that `work` requests; undefined if rejected, nothing if it comes later.
 
         Yields nothing if the reply comes later, with a batch.
         """
@@ -111,17 +119,17 @@ class OpenAIModel:
             return
 
     def _answer(self, request: Request, url: Sequence[str], decoding: Decoding, shown: list[CompletionChoice]) -> PartReply:
-        """Ask for the answer, and append what the server gave to `shown`."""
+        """Ask for the answer and return it as a part; append the server's choice to `shown`."""
         shown.append(self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
         return self._reply_of(ANSWER, shown[0])
 
     def _tops(
         self, part: str, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
     ) -> PartReply:
-        """Read the likeliest tokens from the reply that gave the answer, or ask for an answer stored without them again."""
+        """Return the top log-probabilities of the greedy answer, from its reply or by a new one."""
         if not shown:
             shown.append(self._ask_once(self.body(request, url, decoding), part).choices[0])
-        answer, how = answered(shown[0], self.declared)
+        answer, how = separate_thinking(shown[0], self.declared)
         if how in REASONS or answer.text != greedy.text:
             return PartReply(part, Part(), REASONS.get(how, "the server gives another answer now than the stored one"))
         found = answer.no_logprobs or likeliest(answer.tops, answer.logprobs, answer.tokens or (), self.content.logprobs)
@@ -133,7 +141,7 @@ class OpenAIModel:
         return PartReply(part, Part(logprobs=[p for position in found for _, p in position], numbers=[float(len(found[0]))]))
 
     def body(self, request: Request, url: Sequence[str], decoding: Decoding) -> dict[str, Any]:
-        """Return the body of the request for an answer, or for the options' logits, without images but for their URLs."""
+        """Return the body of the request for an answer or for option logits; images are URLs."""
         if OPTIONS in request.parts:
             return self._body(request.prompt, url, 1, top=True)
         top = self.content.truncated_entropies or not TOPS.isdisjoint(request.parts)
@@ -141,7 +149,7 @@ class OpenAIModel:
         return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
 
     def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
-        choice, how = answered(self._ask_once(self.body(request, url, decoding), OPTIONS).choices[0], self.declared)
+        choice, how = separate_thinking(self._ask_once(self.body(request, url, decoding), OPTIONS).choices[0], self.declared)
         if how in REASONS:
             return PartReply(OPTIONS, Part(), REASONS[how])
         part = self._part(choice)
@@ -161,31 +169,31 @@ class OpenAIModel:
             body = self._body(
                 self.render(asked.verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True
             )
-            choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
+            choice, how = separate_thinking(self._ask_once(body, part).choices[0], self.declared)
             return PartReply(part, Part() if how in REASONS else self._part(choice), REASONS.get(how, ""))
-        about = p_true(request.question, text)
+        about = p_true_prompt(request.question, text)
         talk = asked.verification(request.question, text, image) if part == "p_yes" else asked.ask_text(about, image)
         body = self._body(self.render(talk), url, 1, top=True, silent=True)
-        choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
+        choice, how = separate_thinking(self._ask_once(body, part).choices[0], self.declared)
         if how in REASONS or choice.no_logprobs:
             return PartReply(part, Part(numbers=[]), REASONS.get(how, choice.no_logprobs))
         share = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
     def _prior(self, part: str, request: Request, url: Sequence[str], greedy: Part) -> PartReply:
-        """Compute the answer's log-probabilities as the end of a reduced, scored prompt."""
+        """Return the answer's log-probabilities after a prompt without image, question or both."""
         if self.declared is not None and self.declared.of != "answer":
             return PartReply(part, Part(), "a server scores the answer again, not its thinking; `thinking: {of: answer}` gives priors")
         if not greedy.tokens:
             return PartReply(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
         image = request.pictures if part == "without_question" else 0
         question = remove_marks(request.question, request.own_pictures) if part == "without_image" else ""
-        talk = [*request.asked.messages(question, image=image), _assistant(greedy.text or "")]
+        talk = [*request.asked.messages(question, n_images=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else (), 1, top=False)
         scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
             return PartReply(part, Part(), "the reply scores no prompt, which the spec's `prompt_logprobs` asks for")
-        logprobs = within(scored, greedy.tokens)
+        logprobs = logprobs_in_prompt(scored, greedy.tokens)
         return PartReply(
             part, Part(logprobs=logprobs), "" if logprobs else "the prompt that repeats the answer splits it into other tokens"
         )
@@ -225,7 +233,7 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
-        """Raise FatalRequestError if log-probabilities of sampled tokens depend on the temperature."""
+        """Raise FatalRequestError if log-probabilities depend on the sampling temperature."""
         with self._checking:
             if not self._scale_tests:
                 return
@@ -234,7 +242,7 @@ class OpenAIModel:
                 body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
                 choice = self._ask_once(body, ANSWER, now=True).choices[0]
                 tops.append(choice.tops[0] if choice.tops else {})
-            if is_scaled(tops[0], tops[1], temperature):
+            if depends_on_temperature(tops[0], tops[1], temperature):
                 raise FatalRequestError(
                     f"its log-probabilities are of the softmax at temperature {temperature:g}, expected those of the model's own; SGLang: "
                     "start it with SGLANG_RETURN_ORIGINAL_LOGPROB=1; vLLM: --logprobs-mode raw_logprobs; or draw at temperature 1, or ask "
@@ -244,7 +252,7 @@ class OpenAIModel:
             self._scale_tests = 0 if len(tops[0].keys() & tops[1].keys()) > 1 else self._scale_tests - 1
 
     def _reply_of(self, part: str, choice: CompletionChoice) -> PartReply:
-        answer, how = answered(choice, self.declared)
+        answer, how = separate_thinking(choice, self.declared)
         if self.declared is None and answer is choice and split_thinking(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
         value = self._part(answer)
@@ -259,7 +267,7 @@ class OpenAIModel:
         return Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
     def _ask_once(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
-        """Ask for one part of the answer; `now` bypasses batches."""
+        """Send a request for one part of the answer and return the reply; `now` bypasses batches."""
         return self._identified(self.client.ask(body, about, now))
 
     def _identified(self, completion: Completion) -> Completion:
@@ -268,13 +276,13 @@ class OpenAIModel:
         return completion
 
     def _body(
-        self, prompt: str, url: Sequence[str], longest: int, top: bool, decoding: Decoding | None = None, silent: bool = False
+        self, prompt: str, url: Sequence[str], max_tokens: int, top: bool, decoding: Decoding | None = None, silent: bool = False
     ) -> dict[str, Any]:
-        """Build a request, greedy unless `decoding` samples; `silent` disables thinking."""
+        """Return a request body, greedy unless `decoding` samples; `silent` disables thinking."""
         thinking = self.declared
         on = thinking is not None and thinking.on and not (silent and thinking.switch)
-        longest += thinking.budget if thinking is not None and on else 0
-        body: dict[str, Any] = {"model": self.client.model, "messages": self._turns(prompt, url), self.dialect.limit_name: longest}
+        max_tokens += thinking.budget if thinking is not None and on else 0
+        body: dict[str, Any] = {"model": self.client.model, "messages": self._turns(prompt, url), self.dialect.limit_name: max_tokens}
         if thinking is not None and thinking.switch:
             body["chat_template_kwargs"] = {thinking.switch: on}
         if thinking is not None and thinking.effort:
@@ -319,7 +327,7 @@ def _undefined(part: str) -> Part:
 
 
 def _format(asked: Prompt) -> dict[str, Any]:
-    """Return the parameter by which servers keep replies to a JSON Schema."""
+    """Return the request parameter that keeps replies to the JSON Schema; {} without one."""
     if asked.answer_format != "json":
         return {}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(asked.schema or ANSWER_SCHEMA)}}}

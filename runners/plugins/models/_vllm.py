@@ -20,7 +20,7 @@ from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, M
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.own_answer import spellings
-from qualm.runners.prompts.question import CONFIDENCE_TOKENS, Prompt, p_true
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, Prompt, p_true_prompt
 from qualm.runners.runtime.libraries import library_version
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ NEEDS_SELECTED = ("options", "p_yes", "p_true")
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One prompt, its sampling parameters, and the parser of its output."""
+class VllmRequest:
+    """A prompt for vLLM, its sampling parameters, and the function that reads the output."""
 
     prompt: dict[str, Any]
     params: dict[str, Any]
@@ -44,7 +44,7 @@ class Ask:
 
 
 class VllmModel:
-    """See `qualm.runners.contracts.models.Model`."""
+    """A model on vLLM in this process (`qualm.runners.contracts.models.Model`)."""
 
     plans_batches = True
     """The engine schedules prompts itself: large batches are faster."""
@@ -83,10 +83,10 @@ class VllmModel:
     def refusal(self, pictures: int) -> str:
         return self.reader.refusal(pictures)
 
-    def misfit(self, prompt: str, image: int) -> str:
-        """See `HfVlm.misfit`; also reject prompts beyond the engine's `max_model_len`."""
+    def misfit(self, prompt: str, n_images: int) -> str:
+        """Return why a rendered prompt cannot be read, also by `max_model_len`; "" if it can."""
         most = self.options.get("max_model_len")
-        if (why := self.reader.misfit(prompt, image)) or most is None:
+        if (why := self.reader.misfit(prompt, n_images)) or most is None:
             return why
         tokens = len(self.reader.written(prompt))
         return f"its prompt has {tokens:,} tokens, and `max_model_len` of [vllm] in qualm.toml is {most:,}" if tokens > most else ""
@@ -95,7 +95,7 @@ class VllmModel:
         return Encoded({}, tuple(requests))
 
     def load(self) -> torch.nn.Module:
-        """Start the engine and return nothing: vLLM keeps the weights itself.
+        """Start the engine; return an empty module, since vLLM keeps the weights itself.
 
         Raises:
             ModelError: vLLM is not installed, or cannot read the model.
@@ -131,7 +131,7 @@ class VllmModel:
         self._run((ask for i, request in enumerate(requests) for ask in self._about(i, request, outputs[i])), outputs)
         return outputs
 
-    def _run(self, asks: Iterable[Ask], outputs: list[dict[str, Part]]) -> None:
+    def _run(self, asks: Iterable[VllmRequest], outputs: list[dict[str, Part]]) -> None:
         these = list(asks)
         if not these:
             return
@@ -148,17 +148,17 @@ class VllmModel:
         for ask, result in zip(these, results, strict=True):
             outputs[ask.request][ask.part] = ask.take(result)
 
-    def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[Ask]:
-        """Yield the parts that do not depend on the greedy answer: options, the answer itself, sampled answers."""
+    def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[VllmRequest]:
+        """Yield requests that need no greedy answer: options, the answer, sampled answers."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)
             if part == OPTIONS:
                 letters = self.reader.option_ids(request.options)
-                yield Ask(prompt, self._selected(letters), partial(self._options, letters), number, part)
+                yield VllmRequest(prompt, self._selected(letters), partial(self._options, letters), number, part)
             elif part == ANSWER:
                 params = {"temperature": 0.0, "max_tokens": decoding.max_new_tokens, "logprobs": 0}
-                yield Ask(prompt, params, self._text, number, part)
+                yield VllmRequest(prompt, params, self._text, number, part)
             elif draw:
                 params = {
                     "temperature": decoding.temperature,
@@ -168,9 +168,9 @@ class VllmModel:
                     "max_tokens": decoding.max_new_tokens,
                     "logprobs": 0,
                 }
-                yield Ask(prompt, params, self._text, number, part)
+                yield VllmRequest(prompt, params, self._text, number, part)
 
-    def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[Ask]:
+    def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[VllmRequest]:
         signals = [part for part in request.parts if is_signal(part)]
         if not signals:
             return
@@ -190,18 +190,18 @@ class VllmModel:
             prompt = self._prompt(text, request)
             if part == "said_confidence":
                 params = {"temperature": 0.0, "max_tokens": CONFIDENCE_TOKENS, "logprobs": 0}
-                yield Ask(prompt, params, self._text, number, part)
+                yield VllmRequest(prompt, params, self._text, number, part)
             elif part == "p_yes":
                 yes, no = (spellings(self.reader, word, text) for word in ("yes", "no"))
-                yield Ask(prompt, self._selected([*yes, *no]), partial(_p_yes, yes, no), number, part)
+                yield VllmRequest(prompt, self._selected([*yes, *no]), partial(_p_yes, yes, no), number, part)
             else:
                 true = spellings(self.reader, "True", text)
-                yield Ask(prompt, self._selected(true), partial(_p_true, true), number, part)
+                yield VllmRequest(prompt, self._selected(true), partial(_p_true, true), number, part)
 
-    def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> Ask:
+    def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> VllmRequest:
         pictures = request.pictures if part == "without_question" else 0
         question = remove_marks(request.question, request.own_pictures) if part == "without_image" else ""
-        prompt = self._prompt(self.render(request.asked.messages(question, image=pictures)), request if pictures else None)
+        prompt = self._prompt(self.render(request.asked.messages(question, n_images=pictures)), request if pictures else None)
         whole = {**prompt, "prompt_token_ids": [*prompt["prompt_token_ids"], *tokens]}
         params = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 0}
 
@@ -209,15 +209,15 @@ class VllmModel:
             scored = (out.prompt_logprobs or [])[-len(tokens) :]
             return Part(logprobs=self._numbers([(entry or {}).get(token) for entry, token in zip(scored, tokens, strict=True)]))
 
-        return Ask(whole, params, take, number, part)
+        return VllmRequest(whole, params, take, number, part)
 
     def _prompt(self, text: str, request: Request | None) -> dict[str, Any]:
-        """Return a prompt for vLLM: our own tokens, unexpanded image marks, and the images."""
+        """Return a prompt as vLLM takes it: token ids with image marks, and the images."""
         images = list(request.images) if request is not None else []
         return {"prompt_token_ids": list(self.reader.written(text)), **({"multi_modal_data": {"image": images}} if images else {})}
 
     def _selected(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Generate one token, with the log-probabilities of these in its place."""
+        """Return sampling parameters for one token with the log-probabilities of these tokens."""
         return {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": sorted(set(ids))}
 
     def _text(self, out: Any) -> Part:
@@ -229,7 +229,7 @@ class VllmModel:
         return Part(completion.text.strip(), tokens, self._numbers([entry.get(t) for entry, t in zip(entries, tokens, strict=True)]))
 
     def _options(self, letters: Sequence[int], out: Any) -> Part:
-        """Return the letters' log-probabilities (logits up to a constant) and the likeliest token."""
+        """Return the option letters' log-probabilities and the likeliest token as a part."""
         completion = out.outputs[0]
         first = completion.logprobs[0]
         tokens = [int(token) for token in completion.token_ids]
@@ -250,7 +250,7 @@ class VllmModel:
 
 
 def _asked_true(asked: Prompt, question: str, answer: str, pictures: int) -> list[dict[str, Any]]:
-    return asked.ask_text(p_true(question, answer), pictures)
+    return asked.ask_text(p_true_prompt(question, answer), pictures)
 
 
 _PRIORS = ("without_image", "without_question", "without_both")
@@ -262,7 +262,7 @@ _TALKS: Mapping[str, Callable[[Prompt, str, str, int], list[dict[str, Any]]]] = 
 
 
 def seed_of(stream: int, draw: int) -> int:
-    """Derive 63 bits from a sample's stream and a draw's number."""
+    """Return vLLM's seed of a sampled answer: 63 bits from the sample's stream and the draw."""
     return int.from_bytes(hashlib.sha256(f"{stream:032x} {draw}".encode()).digest()[:8], "big") >> 1
 
 

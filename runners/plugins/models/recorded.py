@@ -97,13 +97,13 @@ def recorded(
 
 
 class VubRecording:
-    """One folder of VLM-Uncertainty-Bench's `output`."""
+    """One folder of recorded outputs of VLM-Uncertainty-Bench."""
 
     def __init__(self, source: Path, run: str) -> None:
         self.source, self.run = source, run
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return rows of GENERATIONS with the option logits of these SAMPLES.
+        """Return rows of GENERATIONS with the recorded option logits of these SAMPLES, in order.
 
         Raises:
             ModelError: the samples are not of this benchmark, or the run holds other questions.

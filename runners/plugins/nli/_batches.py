@@ -24,7 +24,7 @@ CPU_TOKENS_PER_PROMPT, TOKENS_PER_PROMPT = 24, 512
 
 
 def find_folder(plugin: str, artifact: Any, hub: str | None, revision: str | None) -> Path:
-    """Return the folder of a model; NliError if it is not here or incomplete."""
+    """Return the folder of an NLI model; NliError if it is missing or incomplete."""
     try:
         return complete_folder(artifact, hub, revision)
     except FolderError as error:
@@ -32,7 +32,7 @@ def find_folder(plugin: str, artifact: Any, hub: str | None, revision: str | Non
 
 
 class BatchedModel(ABC):
-    """A model of one folder, loaded for its first batch."""
+    """A transformers model that reads texts in batches, loaded for its first batch."""
 
     loader: str
     """Name of its class in transformers."""
@@ -63,10 +63,10 @@ class BatchedModel(ABC):
 
     @abstractmethod
     def compute(self, batch: Any) -> Any:
-        """Return the values (n, k) of a tokenized batch, a tensor."""
+        """Return the values (n, k) of a tokenized batch, as a tensor."""
 
     def in_batches(self, inputs: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[int, Floats]]]:
-        """Yield values (k,) with the indices of their inputs, the longest inputs first.
+        """Yield batches of (index of the input, values (k,)), the longest inputs first.
 
         Equal lengths go by text, so that a resumed run has the same batches.
 
@@ -97,7 +97,7 @@ class BatchedModel(ABC):
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, inputs: Sequence[tuple[str, ...]]) -> Floats | None:
-        """Compute a batch; None and smaller batches if memory is too small."""
+        """Return the values of a batch; None, with smaller batches next, if memory is too small."""
         import torch
 
         batch = self._tokenizer(*_columns(inputs), truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
@@ -155,7 +155,7 @@ def _columns(inputs: Sequence[tuple[str, ...]]) -> list[list[str]]:
 
 
 def token_limit(tokenizer: Any, config: Any) -> int:
-    """Return the most tokens that a model reads."""
+    """Return the maximum number of tokens that a model reads."""
     positions = getattr(config, "max_position_embeddings", None) or 512
     own = int(tokenizer.model_max_length)
     return own if own <= positions else positions - 2  # where only the config says, two of RoBERTa's positions are no places

@@ -52,7 +52,7 @@ def embedding(
 
 
 def pooling_fault(folder: Path, pooling: str) -> str:
-    """Return a message if sentence-transformers' files beside a model say another pooling; "" if not."""
+    """Return why `pooling` is not what the model's files state; "" if it is."""
     file = folder / "1_Pooling" / "config.json"
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def pooling_fault(folder: Path, pooling: str) -> str:
 
 
 class CosineEncoder(BatchedModel):
-    """NLI engine whose only value for a pair is the cosine of the two embeddings."""
+    """NLI engine whose only value for a pair is the cosine of the two texts' embeddings."""
 
     classes = 1
     loader, expected, unused = "AutoModel", "a text encoder", "pooler."
@@ -80,7 +80,7 @@ class CosineEncoder(BatchedModel):
         self.pooling = pooling
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Encode each text of a chunk of pairs once."""
+        """Yield batches of (index of the pair, (cosine,)); each text of a batch is encoded once."""
         for start in range(0, len(pairs), CHUNK_TEXTS):
             some = pairs[start : start + CHUNK_TEXTS]
             texts = sorted({text for pair in some for text in pair})
@@ -89,7 +89,7 @@ class CosineEncoder(BatchedModel):
             yield [(start + i, (stored_value(cosine),)) for i, cosine in enumerate(cosines)]
 
     def compute(self, batch: Any) -> Any:
-        """Return the embeddings (n, d) of length 1."""
+        """Return the embeddings (n, d), of length 1, of a tokenized batch."""
         import torch
 
         states = self._model(**batch).last_hidden_state
@@ -98,6 +98,6 @@ class CosineEncoder(BatchedModel):
 
 
 def _mean(states: Any, mask: Any) -> Any:
-    """Average hidden states (n, T, d) over the tokens of a mask (n, T), in double precision."""
+    """Return the mean (n, d) of hidden states (n, T, d) over the tokens of a mask (n, T)."""
     weights = mask.unsqueeze(-1).double()
     return (states.double() * weights).sum(dim=1) / weights.sum(dim=1)

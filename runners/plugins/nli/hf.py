@@ -53,7 +53,7 @@ def hf(
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, ...]:
-    """Return the indices of entailment, neutral and contradiction, or of entailment and its absence, among the outputs.
+    """Return the output index of each class: entailment first, then neutral, contradiction.
 
     Raises:
         NliError: neither `id2label` nor the spec names exactly these classes, or both do and differ.
@@ -91,7 +91,7 @@ def _order(names: Sequence[str]) -> tuple[int, ...] | None:
 
 
 class HfNli(BatchedModel):
-    """See `qualm.runners.contracts.nli.NliEngine`."""
+    """A transformers classifier of text pairs by entailment (`NliEngine`)."""
 
     loader, expected = "AutoModelForSequenceClassification", "an NLI classifier"
     label, unit, gives = "nli", "pair", "logits"
@@ -101,10 +101,10 @@ class HfNli(BatchedModel):
         self.order, self.classes = order, len(order)
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Infer pairs, longest first and then by text."""
+        """Yield batches of (index of the pair, logits), the longest pairs first."""
         for batch in self.in_batches(pairs):
             yield [(i, tuple(map(stored_value, logits.tolist()))) for i, logits in batch]
 
     def compute(self, batch: Any) -> Any:
-        """Return the logits (n, classes) in our order."""
+        """Return the logits (n, classes) of a tokenized batch, entailment first."""
         return self._model(**batch).logits[:, list(self.order)]

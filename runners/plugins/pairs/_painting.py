@@ -21,8 +21,8 @@ from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
-from qualm.runners.data.removal_quality import Removal, measure
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.data.removal_quality import Removal, measure_removal
+from qualm.runners.runtime.prefetch import map_ahead
 
 CONTROLS = 4
 """Objects or places to try as a control before the target is dropped."""
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Planned:
-    """A target and its inpainting jobs."""
+    """A target with the jobs of its inpainted images, and proofs of them."""
 
     target: Target
     jobs: tuple[Job, ...]
@@ -47,7 +47,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Painted:
-    """A target and its inpainted images."""
+    """A target with its inpainted images, encoded, and measures of the removal."""
 
     plan: Planned
     pictures: tuple[bytes, ...]
@@ -58,7 +58,7 @@ class Painted:
 
 @dataclass(frozen=True)
 class Painter:
-    """Steps and parameters of the recipe `inpainted`."""
+    """Makes inpainted images of targets: mask, control, inpainting; counts every failure."""
 
     context: PairContext
     source: DatasetFolder
@@ -69,11 +69,11 @@ class Painter:
     control: bool
 
     def paint(self, targets: Iterable[Target]) -> Iterator[Painted]:
-        """Yield the painted targets in order."""
+        """Yield each target with its inpainted images, in order; failures are dropped and counted."""
         places = {row["sample_id"]: i for i, row in enumerate(self.source.samples)}
         size = max(CHUNK, self.context.settings.batch_size)
         planned = (part for batch in batches(targets, size) for part in batches(self._plan(batch, places), CHUNK))
-        for painted in ahead(self._paint, planned, self.context.settings.workers):
+        for painted in map_ahead(self._paint, planned, self.context.settings.workers):
             yield from painted
 
     def _plan(self, targets: Iterable[Target], places: dict[str, int]) -> list[Planned]:
@@ -97,7 +97,7 @@ class Painter:
         return plans
 
     def _requests(self, target: Target, places: dict[str, int]) -> Iterator[tuple[MaskRequest, str]]:
-        proof = "" if target.scene is None else proved(target)
+        proof = "" if target.scene is None else prove_removal(target)
         if proof is None:
             self.context.drop("cannot be proved")
             return
@@ -117,7 +117,7 @@ class Painter:
         return "mask covers the image" if grown.all() or grown.mean() > self.largest else grown
 
     def _controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
-        """Draw for each target another object whose dilated mask spares the target's pixels.
+        """Return, per target, a job that removes another object, and its proof; None if none.
 
         For a photograph without other known objects, move the target's own dilated mask.
         """
@@ -127,13 +127,13 @@ class Painter:
             open_ = [i for i in range(len(masked)) if controls[i] is None and turn < len(orders[i])]
             tried = [MaskRequest(masked[i][0].target, orders[i][turn], masked[i][0].jobs[0].picture) for i in open_]
             for i, item, shape in zip(open_, tried, self.masker(tried) if tried else [], strict=True):
-                grown, proof = self._dilated(shape), control_proved(item.target, item.thing)
+                grown, proof = self._dilated(shape), prove_control(item.target, item.thing)
                 if not isinstance(grown, str) and proof is not None and not (grown & masked[i][1]).any():
                     controls[i] = Job(item.target, item.thing, item.picture, grown), proof
         return controls
 
     def _moved(self, plan: Planned, shape: np.ndarray) -> tuple[Job, str] | None:
-        """Move the target's dilated mask to a random place that spares the target's pixels."""
+        """Return a job with the mask moved off the target's pixels; None if no place is found."""
         (job,) = plan.jobs
         rng = self.context.rng("control", plan.target.key)
         places = np.argwhere(job.mask)
@@ -158,8 +158,8 @@ class Painter:
         return results
 
 
-def proved(target: Target) -> str | None:
-    """Prove by scene graph that only the scene with the object has an answer; else None."""
+def prove_removal(target: Target) -> str | None:
+    """Return the proof that only the image with the object answers the question; None if not."""
     assert target.scene is not None
     reduced = remove_objects(target.scene, target.thing.objects)
     try:
@@ -171,8 +171,8 @@ def proved(target: Target) -> str | None:
     return f"the first picture allows {target.answer!r} alone; in the second {why}"
 
 
-def control_proved(target: Target, other: Thing) -> str | None:
-    """Prove that the answer survives another object's removal; "" without a scene graph."""
+def prove_control(target: Target, other: Thing) -> str | None:
+    """Return the proof that removing another object keeps the answer; None if it does not."""
     if target.scene is None:
         return ""
     left = possible_answers(parse_query(target.question), remove_objects(target.scene, other.objects))
@@ -184,7 +184,7 @@ def _removal(job: Job, painted: PIL.Image.Image) -> Removal | None:
     if scene is None:
         return None
     truth = render(remove_objects(scene, job.thing.objects))
-    return measure(np.asarray(painted), np.asarray(job.picture), truth, job.mask, silhouette(scene, job.thing.objects))
+    return measure_removal(np.asarray(painted), np.asarray(job.picture), truth, job.mask, silhouette(scene, job.thing.objects))
 
 
 def batches(items: Iterable[T], n: int) -> Iterator[list[T]]:

@@ -14,10 +14,10 @@ from qualm.registry.entries.paper_prompts import is_printed
 from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import CachedGenerator, open_generator
-from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, ask_in_rounds, check_dropped_share
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.pairs._painting import Painted, batches, control_proved, proved
-from qualm.runners.plugins.pairs._written import QUESTION_MARKS, gives_away, parts_of, sections
+from qualm.runners.plugins.pairs._painting import Painted, batches, prove_control, prove_removal
+from qualm.runners.plugins.pairs._written import QUESTION_MARKS, gives_away, prompt_sections, read_parts
 from qualm.runners.prompts.labelled import Form
 from qualm.runners.prompts.templates import PromptError, read_prompt, replace_sections
 from qualm.runners.scoring.answer_text import normalise
@@ -38,7 +38,7 @@ _FORM = Form(
 
 @dataclass(frozen=True)
 class NewQuestion:
-    """A question with the first image's answer and an abstention for the second."""
+    """A question with its answer for the first image, and an abstention for the second."""
 
     question: str
     answer: str
@@ -47,7 +47,7 @@ class NewQuestion:
 
 @dataclass(frozen=True)
 class QuestionOptions:
-    """Generator and its options."""
+    """Generator that writes questions about two images, and its options."""
 
     generator: Any
     prompt: str | None
@@ -58,18 +58,18 @@ class QuestionOptions:
 
 
 class Questioner:
-    """Asks a model about image pairs, part by part."""
+    """Asks a model for questions that only the first of two images answers."""
 
     def __init__(self, context: PairContext, asking: QuestionOptions) -> None:
         """Open the generator; PairError if it cannot be opened."""
         self.context, self.asking = context, asking
         with self._errors():
             self.generator = open_generator(asking.generator, context.settings)
-            about = {} if is_printed(asking.prompt) else sections(context.about)
+            about = {} if is_printed(asking.prompt) else prompt_sections(context.about)
             self.prompt = replace_sections(read_prompt("extraneous", asking.prompt), about)
 
     def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
-        """Yield image pairs with question and abstention; drop and count those without a question.
+        """Yield (images, text) of each pair that got a question; drop and count the others.
 
         Raises:
             PairError: the generator fails.
@@ -80,9 +80,9 @@ class Questioner:
             yield from by_target.values()
 
     def hold_share(self) -> None:
-        """Raise PairError if more than the allowed share was dropped."""
+        """Raise PairError if a larger share of the pairs than allowed was dropped."""
         with self._errors():
-            hold_share(self.generator, self.asking.most_dropped)
+            check_dropped_share(self.generator, self.asking.most_dropped)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -95,7 +95,7 @@ class Questioner:
 def _ask_batch(
     context: PairContext, generator: CachedGenerator, prompt: str, batch: dict[str, Painted], asking: QuestionOptions
 ) -> dict[str, tuple[Painted, str]]:
-    by_target = in_rounds(
+    by_target = ask_in_rounds(
         context,
         generator,
         {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
@@ -106,13 +106,13 @@ def _ask_batch(
 
 
 def read_new_question(reply: str) -> NewQuestion:
-    """Parse question and answers in a reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
+    """Parse a reply's question, answer and abstention: `Q: ... A1: ... A2: ...` or JSON.
 
     Raises:
-        NoPairError: those of `parts_of`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
+        NoPairError: those of `read_parts`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
             "answer in the question", "answer in the refusal".
     """
-    question, answer, declined = parts_of(reply, _FORM).values()
+    question, answer, declined = read_parts(reply, _FORM).values()
     if not question.endswith(QUESTION_MARKS):
         raise NoPairError("not a question")
     if normalise(answer) in ("yes", "no"):
@@ -134,7 +134,7 @@ def _with_new_question(painted: Painted, reply: str) -> tuple[Painted, str]:
     target = replace(plan.target, question=reading.question, answer=reading.answer)
     proofs = plan.proofs
     if target.scene is not None:
-        why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
+        why = [prove_removal(target), *(prove_control(target, job.thing) for job in plan.jobs[1:])]
         if None in why:
             raise NoPairError("cannot be proved")
         proofs = tuple(str(w) for w in why)

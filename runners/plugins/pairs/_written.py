@@ -32,7 +32,7 @@ _SIDES = {"unanswerable": ("not answerable", "non answerable", "idk", "invalid")
 
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
-    """List a part's names in replies: `Q1`, `Question 1`, `Unanswerable question`..."""
+    """Return the names that replies may give a part: `Q1`, `Question 1`..."""
     letter, short = kind[0], kind[: 4 if kind == "question" else 3]
     nth, ordinal, word, place, can = {"1": ("first", "1st", "one", "a", "cannot"), "2": ("second", "2nd", "two", "b", "can")}[number]
     own = (
@@ -126,8 +126,8 @@ _AFTER_ALL = re.compile(r"\b(?:but|maybe|perhaps|probably|though|although|yet|li
 
 
 @dataclass(frozen=True)
-class Written:
-    """A pair of questions with answers."""
+class WrittenPair:
+    """An unanswerable question with an abstention, and an answerable one with its answer."""
 
     unanswerable: str
     refusal: str
@@ -135,8 +135,8 @@ class Written:
     answer: str
 
 
-def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
-    """Parse the pair in a reply.
+def read_pair(text: str | None, earlier: Collection[str] = ()) -> WrittenPair:
+    """Parse the pair of questions in a reply; NoPairError if it holds no usable pair.
 
     Args:
         text: `Q1: ... A1: ... Q2: ... A2: ...` in any style, or JSON: Q1 is unanswerable, Q2 answerable.
@@ -151,7 +151,7 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         raise NoPairError("no reply")
     if NOT_GOOD in text.casefold():
         raise NoPairError(NOT_GOOD)
-    pair = Written(*(_in_order(text) or parts_of(text, _FORM).values()))
+    pair = WrittenPair(*(_in_order(text) or read_parts(text, _FORM).values()))
     if any(len(_MARK.findall(_QUOTED.sub("", question))) > 1 for question in (pair.unanswerable, pair.answerable)):
         raise NoPairError("two things in one part")
     if not (pair.unanswerable.endswith(QUESTION_MARKS) and pair.answerable.endswith(QUESTION_MARKS)):
@@ -171,12 +171,12 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
 
 
 def declines(answer: str, question: str) -> bool:
-    """Return whether an answer abstains, also in words that only writers of pairs use."""
+    """Return whether an answer abstains, also in words that only written pairs use."""
     return is_refusal(answer, question) or (_DECLINED.match(answer) is not None and _AFTER_ALL.search(answer) is None)
 
 
 def _in_order(text: str) -> list[str] | None:
-    """Return the parts of a reply of four lines or a list, without labels; else None."""
+    """Return the four parts of a reply without labels, one per line or item; else None."""
     plain = clean_reply(text)
     listed = next(find_json(plain), None) if plain.lstrip().startswith("[") else None
     if isinstance(listed, list):
@@ -191,30 +191,30 @@ def _in_order(text: str) -> list[str] | None:
         return None
     if any(all(_LEFT_LABEL.match(strip_decoration(row)) for row in rows[side::2]) for side in (0, 1)):
         return None
-    return [value(row) for row in rows]
+    return [clean_part(row) for row in rows]
 
 
-def questions_of(pair: Written) -> set[str]:
-    """Return both questions, normalised to detect duplicates."""
+def questions_of(pair: WrittenPair) -> set[str]:
+    """Return both questions of a pair, normalised, to detect duplicates."""
     return {normalise(pair.unanswerable), normalise(pair.answerable)}
 
 
 def gives_away(question: str, answer: str) -> bool:
-    """Return whether a question contains its answer; "red or blue?" offers a choice and does not."""
+    """Return whether a question contains its answer, other than as a choice ("red or blue?")."""
     words, text = normalise(answer), f" {normalise(question)} "
     return bool(words) and f" {words} " in text and " or " not in text
 
 
-def parts_of(text: str, form: Form) -> dict[str, str]:
-    """Return a reply's parts without labels and quotes; raise NoPairError if it has none."""
+def read_parts(text: str, form: Form) -> dict[str, str]:
+    """Return label -> text of a reply's parts, without quotes; NoPairError if one is missing."""
     try:
-        return {label: value(part) for label, part in read_labelled(text, form).items()}
+        return {label: clean_part(part) for label, part in read_labelled(text, form).items()}
     except UnreadableReplyError as why:
         raise NoPairError(str(why)) from None
 
 
-def value(text: str) -> str:
-    """Strip labels, quotes and verdicts; raise NoPairError for an empty or a double part."""
+def clean_part(text: str) -> str:
+    """Return a part's text without labels, quotes, verdicts; NoPairError if empty or double."""
     content, before = text, None
     while content != before:
         before = content
@@ -233,8 +233,8 @@ def _unbracketed(text: str) -> str:
     return text[1:-1].strip() if len(text) > 2 and text[0] == "<" and text[-1] == ">" and not set("<>") & set(text[1:-1]) else text
 
 
-def sections(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the prompt sections from a spec's taxonomy of a category."""
+def prompt_sections(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return heading -> text for the prompt, from a category's entry in the taxonomy."""
     parts: dict[str, str] = {}
     examples = [str(e).strip() for e in about.get("examples") or ()]
     if examples and all(all(f"{label}:" in e for label in LABELS) for e in examples):

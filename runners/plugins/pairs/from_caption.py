@@ -14,11 +14,11 @@ from qualm.registry.entries.paper_prompts import is_printed
 from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, PromptFile
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
-from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, group_by_image, keep_single_image, pair_samples
 from qualm.runners.inference.generator import CachedGenerator, open_engine
-from qualm.runners.plugins.generators._rounds import ATTEMPTS, GenerationRounds, hold_share, in_rounds
-from qualm.runners.plugins.pairs._written import LABELS, Written, questions_of, read_pair, sections
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt, replace_sections
+from qualm.runners.plugins.generators._rounds import ATTEMPTS, GenerationRounds, ask_in_rounds, check_dropped_share
+from qualm.runners.plugins.pairs._written import LABELS, WrittenPair, prompt_sections, questions_of, read_pair
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, read_prompt, replace_sections
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.answer_text import normalise
 
@@ -72,7 +72,7 @@ def from_caption(
     Raises:
         PairError: there are no captions or scene graphs, the category has no prompt, the generator fails, or too many pairs are dropped.
     """
-    rows = {image: group[0] for image, group in by_image(_rows(context, dataset)).items()}
+    rows = {image: group[0] for image, group in group_by_image(_rows(context, dataset)).items()}
     recipe = _Recipe(context, category, per_image, rows)
     parts = ([row["image_id"] for row in part] for part in context.parts(list(rows.values()), per_image))
     try:
@@ -83,7 +83,7 @@ def from_caption(
             asker = CachedGenerator(engine, context.settings)
             for part in parts:
                 yield from _written(recipe, asker, {image: prompts[image] for image in part if image in prompts}, writing)
-            hold_share(asker, most_dropped)
+            check_dropped_share(asker, most_dropped)
         else:
             for part in parts:
                 yield from _composed(recipe, engine, dataset, part, attempts or DRAWS)
@@ -109,7 +109,7 @@ class _Recipe:
         yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
 
     def fresh(self, image: str, questions: set[str]) -> bool:
-        """Record questions about an image; return whether all are new."""
+        """Record questions about an image and return True; False if one was asked before."""
         before = self.questions.setdefault(image, set())
         if before & questions:
             return False
@@ -143,7 +143,7 @@ def _composed(recipe: _Recipe, composer: Composer, dataset: str, images: Sequenc
 
 
 def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int, attempts: int) -> Iterator[Sample]:
-    """Yield one proved pair, or count why the scene offers no new one."""
+    """Yield the samples of one proved pair; count the reason if the scene offers no new one."""
     reason = ""
     for attempt in range(attempts):
         rng = recipe.context.rng(image, k, attempt)
@@ -170,16 +170,16 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
 
 
 def _written(recipe: _Recipe, generator: CachedGenerator, prompts_by_image: Mapping[str, str], how: _Writing) -> Iterator[Sample]:
-    """Yield all pairs, written in rounds: first every pair, then again the unusable ones."""
+    """Yield the samples of all pairs that the generator writes, asked again if unusable."""
     places = {f"{image} {k}": (image, k) for image in prompts_by_image for k in range(recipe.per_image)}
 
-    def read(key: str, text: str) -> Written:
+    def read(key: str, text: str) -> WrittenPair:
         image = places[key][0]
         pair = read_pair(text, recipe.questions.get(image, ()))
         recipe.fresh(image, questions_of(pair))
         return pair
 
-    pairs = in_rounds(
+    pairs = ask_in_rounds(
         recipe.context,
         generator,
         {key: chat(prompts_by_image[image]) for key, (image, _) in places.items()},
@@ -199,12 +199,12 @@ def _prompts(recipe: _Recipe, dataset: str, captions: str | None, own_prompt: st
             f"recipe {context.label}: category '{recipe.category}' has no prompt of its own; write specs/prompts/{kind}.md, with "
             f"{{caption}} in it, and say `prompt: {kind}`"
         )
-    text = replace_sections(read_prompt(kind, own_prompt), {} if is_printed(own_prompt) else sections(context.about))
+    text = replace_sections(read_prompt(kind, own_prompt), {} if is_printed(own_prompt) else prompt_sections(context.about))
     where = own_prompt or f"specs/prompts/{kind}.md"
     captions_by_image = _captions(context, dataset, captions, rows)
     if len(rows) > len(captions_by_image):
         context.drop("no caption", (len(rows) - len(captions_by_image)) * recipe.per_image)
-    return {image: fill(text, {"caption": caption}, where) for image, caption in captions_by_image.items()}
+    return {image: fill_placeholders(text, {"caption": caption}, where) for image, caption in captions_by_image.items()}
 
 
 def _captions(context: PairContext, dataset: str, source: str | None, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -229,4 +229,4 @@ def _captions(context: PairContext, dataset: str, source: str | None, rows: Mapp
 def _rows(context: PairContext, dataset: str) -> list[dict[str, Any]]:
     columns = ["sample_id", "image_id", "split", "group", "meta"]
     rows: list[dict[str, Any]] = read_table(context.dataset(dataset) / "samples.parquet", SAMPLES, columns).to_pylist()
-    return of_one_picture(context, rows)
+    return keep_single_image(context, rows)

@@ -17,11 +17,11 @@ from annotated_types import Ge, Gt, Le
 from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, PromptFile, load_chosen
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.contrast import REFUSALS
-from qualm.runners.contracts.masks import reach
-from qualm.runners.contracts.pairs import Member, PairContext, PairError, of_one_picture, pair_samples
+from qualm.runners.contracts.masks import dilation_reach
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, keep_single_image, pair_samples
 from qualm.runners.contracts.saliency import Target
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.removal_quality import Removal, summary
+from qualm.runners.data.removal_quality import Removal, summarize_removals
 from qualm.runners.plugins.pairs._painting import Painted, Painter
 from qualm.runners.plugins.pairs._two_pictures import Questioner, QuestionOptions
 
@@ -91,7 +91,7 @@ def inpainted(
         raise PairError("question llm: expected a generator that reads images as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
     folder = context.dataset(dataset)
     source = DatasetFolder(dataset, folder)
-    rows = of_one_picture(context, source.table.to_pylist())
+    rows = keep_single_image(context, source.table.to_pylist())
     masker, inpainter = load_chosen("masks", mask)(context), load_chosen("inpainters", inpaint)(context)
     painter = Painter(context, source, masker, inpainter, dilate, largest, control)
     measured: list[Removal] = []
@@ -110,10 +110,10 @@ def inpainted(
     if questioner:
         questioner.hold_share()
     context.notes["inpainting"] = {
-        "dilation": {"kernel": dilate, "grows": reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
+        "dilation": {"kernel": dilate, "grows": dilation_reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
         "mask_share": round(float(np.mean(shares)), 4) if shares else None,
         "control": control,
-        "removal": summary(measured) if measured else None,
+        "removal": summarize_removals(measured) if measured else None,
     }
 
 

@@ -15,7 +15,7 @@ from qualm.registry.scenes.contrast import CATEGORIES, refusals
 from qualm.registry.scenes.render import png
 from qualm.registry.scenes.twins import Twins, is_held_out, twins
 from qualm.registry.scenes.world import VALUES
-from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, group_by_image, keep_single_image, pair_samples
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.runtime.records import read_table
 
@@ -55,7 +55,7 @@ def scene_twins(
     kind = category.rpartition("/")[2]
     if kind not in CATEGORIES:
         raise PairError(f"recipe {context.label}: expected a category named {', '.join(CATEGORIES)}, got '{category}'")
-    rows = {image: group[0] for image, group in by_image(_rows(context, dataset)).items()}
+    rows = {image: group[0] for image, group in group_by_image(_rows(context, dataset)).items()}
     try:
         scenes = read_scenes(context.dataset(dataset), rows)
     except SceneGraphError as error:
@@ -78,7 +78,7 @@ def scene_twins(
 
 
 def _samples(row: Mapping[str, Any], name: str, category: str, pair: Twins, declined: list[str]) -> Iterator[Image | Sample]:
-    """Yield both images, then for each question its pair."""
+    """Yield both images of twins, then the two samples of each question."""
     pictures = [f"{name}-{k + 1}" for k in range(2)]
     for picture, scene in zip(pictures, pair.scenes, strict=True):
         yield Image(picture, png(scene))
@@ -102,4 +102,4 @@ def _held_out_names() -> list[str]:
 def _rows(context: PairContext, dataset: str) -> list[dict[str, Any]]:
     columns = ["sample_id", "image_id", "split", "group"]
     rows: list[dict[str, Any]] = read_table(context.dataset(dataset) / "samples.parquet", SAMPLES, columns).to_pylist()
-    return of_one_picture(context, rows)
+    return keep_single_image(context, rows)

@@ -9,7 +9,7 @@ from PIL.Image import Image
 
 @lru_cache(maxsize=64)
 def brightness_table(factor: float) -> list[int]:
-    """Return every level's new level in three channels, as Pillow's `Brightness` gives it.
+    """Return the new level of each level 0..255, three times, by Pillow's `Brightness`.
 
     Black is blended channel by channel, so a level's new value depends on the level alone; looking it up takes half the time.
     """
@@ -21,17 +21,17 @@ def brightness_table(factor: float) -> list[int]:
 
 
 def brightened(batch: list[Image], factor: float) -> list[Image]:
-    """Multiply every level by a factor, rounded down and at most 255."""
+    """Return images with every level times `factor`, rounded down and at most 255."""
     return [image.point(brightness_table(factor)) if factor != 1 else image.copy() for image in batch]
 
 
-def pixels_of(length: float, image: Image, relative: bool) -> float:
-    """Return a length in pixels, given in pixels or in percent of the shorter side."""
+def to_pixels(length: float, image: Image, relative: bool) -> float:
+    """Return a length in pixels; with `relative` it is given in percent of the shorter side."""
     return length * min(image.size) / 100 if relative else length
 
 
 def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
-    """Draw unsigned integers (`<u2`, `<u4`) from the generator's bits, equal on any machine."""
+    """Return n random unsigned integers (`<u2` or `<u4`), the same on every machine."""
     import numpy as np
 
     wide = rng.bit_generator.random_raw(-(-n * np.dtype(dtype).itemsize // 8))
@@ -40,7 +40,7 @@ def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
 
 @lru_cache(maxsize=1)
 def normal_quantiles() -> Any:
-    """Return 65,536 quantiles of a standard normal number, at (i + 1/2) / 65536."""
+    """Return the 65,536 quantiles of a standard normal number at (i + 1/2) / 65536."""
     from statistics import NormalDist
 
     import numpy as np
@@ -51,7 +51,7 @@ def normal_quantiles() -> Any:
 
 @lru_cache(maxsize=16)
 def noise_table(sigma: float) -> Any:
-    """Map 16 random bits to a normal number of that deviation, rounded and clipped to 255."""
+    """Return, for each value of 16 random bits, a rounded normal number within 255."""
     import numpy as np
 
     return np.clip(np.rint(normal_quantiles() * sigma), -255, 255).astype(np.int16)

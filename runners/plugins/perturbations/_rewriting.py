@@ -12,7 +12,7 @@ from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import GeneratorEngine, NoPairError, Rewriter, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import CachedGenerator, open_engine
-from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, ask_in_rounds
 from qualm.runners.prompts.bare import content_lines, find_labels, is_doubtful, is_offer, strip_decoration, strip_remarks
 from qualm.runners.prompts.labelled import (
     CUT,
@@ -28,7 +28,7 @@ from qualm.runners.prompts.labelled import (
     read_labelled,
 )
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.templates import fill, read_prompt
+from qualm.runners.prompts.templates import fill_placeholders, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
 _ARROW = re.compile(r"(?:^|\s)([→⇒➜➔⟶]|[-=]{1,4}>)\s")
@@ -42,7 +42,7 @@ LONGEST = 400
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """Options of the language model."""
+    """Prompt and options of a language model that rewrites questions."""
 
     prompt: str
     """Name of our own prompt."""
@@ -57,7 +57,7 @@ class RewriteOptions:
     """Name that replaces the variant in seeds: perturbations that read one reply share it."""
 
 
-def rewritten(
+def rewrite_questions(
     context: PerturbContext,
     questions: Sequence[str],
     rngs: Sequence[Chance],
@@ -66,7 +66,7 @@ def rewritten(
     asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
-    """Rewrite each question; None, counted by the reason, if that fails.
+    """Return each question's rewrite; None, counted by its reason, where that fails.
 
     Args:
         generator: a plugin: `rules` for scenes, or a model.
@@ -90,9 +90,11 @@ def rewritten(
     chats = {}
     for i, (row, question) in enumerate(zip(context.rows, questions, strict=True)):
         pictures = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
-        chats[str(row["sample_id"])] = chat(fill(prompt, {"question": question}, where), *[s for s in pictures if s is not None])
+        chats[str(row["sample_id"])] = chat(
+            fill_placeholders(prompt, {"question": question}, where), *[s for s in pictures if s is not None]
+        )
     by_key = {str(row["sample_id"]): question for row, question in zip(context.rows, questions, strict=True)}
-    replies = in_rounds(
+    replies = ask_in_rounds(
         replace(context, label=asking.seeds or context.label),
         writer,
         chats,
@@ -108,20 +110,20 @@ def rewritten(
 def new_questions(
     context: PerturbContext, questions: list[str], rngs: list[Chance], generator: Any, options: RewriteOptions
 ) -> list[str | None]:
-    """Rewrite questions by text alone (INV, SBJ); the kind has the name of the prompt."""
-    rewrites = rewritten(context, questions, rngs, generator, options.prompt, options, read_question)
+    """Return questions rewritten by their text alone (INV, SBJ); None where that fails."""
+    rewrites = rewrite_questions(context, questions, rngs, generator, options.prompt, options, read_question)
     return [None if rewrite is None else rewrite.question for rewrite in rewrites]
 
 
 def new_variants(
     context: PerturbContext, batch: list[tuple[Image, str]], rngs: list[Chance], generator: Any, kind: str, options: RewriteOptions
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite questions by their images (`amb`, `ive`), and record candidates or reason."""
+    """Return items with questions rewritten by their images (`amb`, `ive`); None on failure."""
 
     def read(question: str, reply: str, labels: Collection[str]) -> Rewrite | None:
         return read_variants(question, reply, labels)[kind.upper()]
 
-    rewrites = rewritten(context, [question for _, question in batch], rngs, generator, kind, options, read)
+    rewrites = rewrite_questions(context, [question for _, question in batch], rngs, generator, kind, options, read)
     for facts, rewrite in zip(context.facts, rewrites, strict=True):
         if rewrite is not None:
             facts |= {"plausible_answers": " | ".join(rewrite.candidates)} if kind == "amb" else {"reason_unanswerable": rewrite.reason}
@@ -150,7 +152,7 @@ _OLD = ("question", "original question", "original", "old question", "old", "bef
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
-    """Return the one question in a reply to a request to rewrite `question`.
+    """Return the rewritten question in a reply; NoPairError if there is not exactly one.
 
     It may be surrounded by a greeting, a note, an offer of more, a remark in brackets, the old question, a fence, a label (one of `labels`,
     or in some twenty languages), JSON. Two questions are refused, and so is a line that seems to be part of another.
@@ -166,13 +168,13 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
 
 
 def _after_arrow(question: str, row: str) -> str:
-    """Return the text behind an arrow that follows the old question or nothing."""
+    """Return a line's text behind an arrow that follows the old question, else the line."""
     before, arrow, behind = _ARROW.split(row, maxsplit=1) if _ARROW.search(row) else (row, "", "")
     return behind if arrow and normalise(before) in ("", normalise(question)) else row
 
 
 def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
-    """Return the line, or part of JSON, that is the new question."""
+    """Return the new question's line in a reply of several lines, or its text in JSON."""
     for value in find_json(clean_reply(reply)):
         if (lone := _only_text(value)) is not None:
             return lone
@@ -203,7 +205,7 @@ def _only_text(value: Any) -> str | None:
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
-    """Parse both questions in a JSON reply, by `AMB` and `IVE`; None if the model found none.
+    """Return `AMB` and `IVE` -> rewrite in a JSON reply; None where the model found none.
 
     Args:
         question: that was to be rewritten.
@@ -234,7 +236,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
 
 
 def _with_variants(values: Iterable[Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects that hold a variant, nested ones and JSON within texts included."""
+    """Yield the objects with a key `amb` or `ive`, also nested, or as JSON within texts."""
     for value in values:
         if isinstance(value, dict) and value.keys() & {"amb", "ive"}:
             yield value
@@ -286,7 +288,7 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
 
 
 def _is_none(variant: Any) -> bool:
-    """Return whether the model says that there is no such question."""
+    """Return whether a variant in a reply says that there is no such question."""
     if isinstance(variant, dict) and variant:
         return all(value == [] or _is_none(value) for value in variant.values())
     return variant is None or (isinstance(variant, str) and variant.strip().rstrip(".").casefold() in ("null", "none", "n/a", "na", ""))
@@ -299,7 +301,7 @@ def _parts(variant: Any, types: Mapping[str, Any]) -> list[Any]:
 
 
 def _normalise_keys(value: Any) -> Any:
-    """Convert keys to lower case with `_` between words; None if two keys then collide."""
+    """Return a JSON value with keys in lower case, joined by `_`; None if two keys collide."""
     if isinstance(value, list):
         return [_normalise_keys(inner) for inner in value]
     if not isinstance(value, dict):

@@ -5,7 +5,7 @@ _ENDINGS = ".!,:…。！，、"
 
 
 def as_question(text: str) -> str:
-    """End a text with a question mark, as VLM-UQBench does with every edited question.
+    """Return a text that ends with a question mark, as every edited question of VLM-UQBench.
 
     >>> as_question("How many are there "), as_question("Count them.")
     ('How many are there?', 'Count them?')
@@ -16,6 +16,6 @@ def as_question(text: str) -> str:
     return words.rstrip(_ENDINGS + " ") + "?"
 
 
-def edited(question: str, text: str) -> str:
-    """Return the edited text as a question, or the original if the edit changed nothing."""
-    return question if text == question else as_question(text)
+def finish_edit(question: str, edited_text: str) -> str:
+    """Return the edited text with a question mark; the question if the edit changed nothing."""
+    return question if edited_text == question else as_question(edited_text)

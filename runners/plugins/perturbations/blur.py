@@ -6,7 +6,7 @@ from annotated_types import Ge
 from numpy.random import Generator
 from PIL.Image import Image
 
-from qualm.runners.plugins.perturbations._levels import pixels_of
+from qualm.runners.plugins.perturbations._levels import to_pixels
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
@@ -36,14 +36,14 @@ def blur(
     """
     images = []
     for image in batch:
-        sigma = min(pixels_of(radius, image, relative), 2.0 * max(image.size))
+        sigma = min(to_pixels(radius, image, relative), 2.0 * max(image.size))
         factor = min(int(sigma / SMALLEST), *image.size) if fast else 1
         images.append(_blurred(image, sigma, factor))
     return images
 
 
 def _blurred(image: Image, sigma: float, factor: int) -> Image:
-    """Blur through a copy that is smaller by a factor; 0 and 1: without one.
+    """Return an image blurred by `sigma`, by way of a copy that is `factor` times smaller.
 
     Variances add: the mean over `factor` pixels has (factor^2 - 1) / 12 and the linear enlargement factor^2 / 6; the rest is blurred.
     """

@@ -81,13 +81,13 @@ def clip_mask(
     images: list[tuple[Image, str] | None] = []
     for image, question in batch:
         pixels = np.asarray(image)
-        share = 1.0 - strength * mask(clip.relevance(image, question, relevance, layer), image.size, smooth, sigma)
+        share = 1.0 - strength * relevance_mask(clip.relevance(image, question, relevance, layer), image.size, smooth, sigma)
         images.append((Pictures.fromarray(np.rint(pixels * share[..., None]).astype(np.uint8)), question))
     return images
 
 
-def mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "gaussian", sigma: float = 1.0) -> np.ndarray:
-    """Compute M of an image: (height, width), within 0..1.
+def relevance_mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "gaussian", sigma: float = 1.0) -> np.ndarray:
+    """Return the mask M (height, width) in 0..1 of an image from its patches' relevance.
 
     Args:
         relevance: (rows, columns) of patches, any scale.
@@ -108,7 +108,7 @@ def mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "gaussian",
 
 
 class Clip:
-    """A CLIP from a folder, loaded on first use."""
+    """A CLIP model from a folder, loaded on first use, with a cache of relevance."""
 
     def __init__(self, folder: Path, device: str) -> None:
         fault = folder_fault(folder)
@@ -120,7 +120,7 @@ class Clip:
         self._lock = threading.Lock()
 
     def relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
-        """Compute the relevance of patches, (rows, columns), cached by content."""
+        """Return the relevance of an image's patches to a question, (rows, columns)."""
         about = (source, *((layer,) if source in LAYERED else ()), *((question,) if source != "class_attention" else ()))
         key = self.cache.key(pixel_digest(image), *about)
         raw = self.cache.get(key)
@@ -140,7 +140,7 @@ class Clip:
         return attention.mean(axis=0) if source == "class_attention" else self._contribution(attention, values, question, layer)
 
     def _attention(self, image: Image, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class token's attention (heads, patches) and the values (patches, width)."""
+        """Return the class token's attention (heads, patches), and the patches' values."""
         import torch
 
         model, _, _ = self._open()
@@ -160,7 +160,7 @@ class Clip:
         return attentions[layer][0, :, 0, 1:].double().cpu().numpy(), values[0][0, 1:].double().cpu().numpy()
 
     def _contribution(self, attention: np.ndarray, values: np.ndarray, question: str, layer: int) -> np.ndarray:
-        """Compute each patch's contribution, through one layer, to the likeness with the question.
+        """Return each patch's contribution, by one layer, to the similarity with the question.
 
         The class token gets the sum over heads of attention * value, mapped by the layer's output; the last norm centres and weighs it, and
         the projection is compared with the question's. All of it is linear in a patch's contribution, the norm's division aside.
@@ -196,7 +196,7 @@ class Clip:
         return relevance
 
     def _words(self, question: str) -> Any:
-        """Tokenize the question for CLIP: known words, then the end token; None without words."""
+        """Return the question's token ids for CLIP, then the end token; None without known words."""
         model, _, tokenizer = self._open()
         if tokenizer is None:
             raise PerturbError(

@@ -6,7 +6,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from numpy.random import Generator
 
-from qualm.runners.plugins.perturbations._wording import edited
+from qualm.runners.plugins.perturbations._wording import finish_edit
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
@@ -22,7 +22,7 @@ def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge
     Args:
         p: probability for each word. VLM-UQBench reports .15; its appendix lists .05 (minor) and .25 (strong). 0 changes nothing.
     """
-    return [edited(question, _thinned(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
+    return [finish_edit(question, _thinned(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
 
 
 def _thinned(question: str, rng: Generator, p: float) -> str:

@@ -6,7 +6,7 @@ from annotated_types import Gt
 from numpy.random import Generator
 from PIL.Image import Image
 
-from qualm.runners.plugins.perturbations._levels import pixels_of
+from qualm.runners.plugins.perturbations._levels import to_pixels
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
@@ -41,7 +41,7 @@ def pixelate(
             small = image.resize((min(cells, width), min(cells, height)), Resampling.BOX)
             images.append(small.resize(image.size, Resampling.NEAREST))
             continue
-        side = max(1, round(min(pixels_of(k, image, relative), max(image.size))))
+        side = max(1, round(min(to_pixels(k, image, relative), max(image.size))))
         small = image.reduce(side) if side <= _LARGEST else image.reduce((side, 1)).reduce((1, side))
         blocks = small.resize((small.width * side, small.height * side), Resampling.NEAREST) if side > 1 else small
         images.append(blocks.crop((0, 0, width, height)))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 from numpy.random import Generator
 
-from qualm.runners.plugins.perturbations._wording import edited
+from qualm.runners.plugins.perturbations._wording import finish_edit
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
@@ -44,7 +44,7 @@ def shuffle(
         k: number of swaps, at most that of pairs: VLM-UQBench's 1 (minor) or 2 (strong); 0 changes nothing.
         unit: `phrases`, as said; `clauses`, at punctuation and conjunctions alone; or `words`.
     """
-    return [edited(question, _exchanged(question, rng, k, unit)) for question, rng in zip(batch, rngs, strict=True)]
+    return [finish_edit(question, _exchanged(question, rng, k, unit)) for question, rng in zip(batch, rngs, strict=True)]
 
 
 def _exchanged(question: str, rng: Generator, k: int, unit: str) -> str:
@@ -63,7 +63,7 @@ def _exchanged(question: str, rng: Generator, k: int, unit: str) -> str:
 
 
 def _split(question: str, unit: str) -> tuple[list[str], list[int]]:
-    """Split a question into pieces; list which are clauses, phrases or words."""
+    """Return a question's pieces, and the indices of those that can be swapped."""
     pieces: list[str] = []
     places: list[int] = []
     within = False  # a phrase, which the next word goes on

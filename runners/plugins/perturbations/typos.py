@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from numpy.random import Generator
 
-from qualm.runners.plugins.perturbations._wording import edited
+from qualm.runners.plugins.perturbations._wording import finish_edit
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
@@ -34,7 +34,7 @@ def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0),
     Args:
         p: probability for each letter; VLM-UQBench reports .15, which its appendix calls strong (minor: .03). 0 changes nothing.
     """
-    return [edited(question, _typed(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
+    return [finish_edit(question, _typed(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
 
 
 def _typed(question: str, rng: Generator, p: float) -> str:

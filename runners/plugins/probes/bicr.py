@@ -6,7 +6,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le
 
-from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stack_rows
 
 NEEDS = {"states": "hidden_states/{layer}/prompt_last"}
 TARGET = "wrong"
@@ -42,4 +42,4 @@ def bicr(
         epochs: passes over the training answers.
         rate: learning rate of AdamW.
     """
-    return ProbeDesign(stacked(states), hidden=(units,), decay=0.01, epochs=epochs, rate=rate, margin=margin, ranking=weight)
+    return ProbeDesign(stack_rows(states), hidden=(units,), decay=0.01, epochs=epochs, rate=rate, margin=margin, ranking=weight)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt
 
-from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stack_rows
 
 NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = "wrong"
@@ -38,4 +38,4 @@ def halp(
         rate: learning rate of AdamW.
         place: the token whose state is read, or the mean of the image's.
     """
-    return ProbeDesign(stacked(states), hidden=HIDDEN, decay=0.01, epochs=epochs, rate=rate)
+    return ProbeDesign(stack_rows(states), hidden=HIDDEN, decay=0.01, epochs=epochs, rate=rate)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from annotated_types import Gt
 
-from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stack_rows
 
 NEEDS = {"states": "hidden_states/{layer}/prompt_last"}
 TARGET = "wrong"
@@ -22,4 +22,4 @@ def p_ik(states: list[Floats], *, layer: str = "middle", decay: Annotated[float,
         layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth.
         decay: weight of half the squared norm of the coefficients beside the summed log loss; larger = simpler.
     """
-    return ProbeDesign(stacked(states), decay=decay)
+    return ProbeDesign(stack_rows(states), decay=decay)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt
 
-from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stack_rows
 
 NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = "wrong"
@@ -34,4 +34,4 @@ def saplma(
         epochs: passes over what is learnt from.
         rate: learning rate of AdamW.
     """
-    return ProbeDesign(stacked(states), hidden=HIDDEN, decay=0.01, epochs=epochs, rate=rate)
+    return ProbeDesign(stack_rows(states), hidden=HIDDEN, decay=0.01, epochs=epochs, rate=rate)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt
 
-from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stack_rows
 
 NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = {"high": "of"}
@@ -32,4 +32,4 @@ def semantic_entropy_probe(
         place: `prompt_last` is the paper's "token before generating", `answer_last` its "second last token".
         decay: weight of half the squared norm of the coefficients beside the summed log loss; larger = simpler.
     """
-    return ProbeDesign(stacked(states), decay=decay)
+    return ProbeDesign(stack_rows(states), decay=decay)

@@ -94,7 +94,7 @@ def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
 
 
 def _asks(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
-    """List questions for an object's colour and relations, if its name is unique."""
+    """Return (question, answer) about the colour and relations of uniquely named objects."""
     pairs: list[tuple[str, str]] = []
     for name in names:
         named = [o for o in objects.values() if o["name"] == name]

@@ -16,11 +16,11 @@ from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
-from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, ask_in_rounds, check_dropped_share
 from qualm.runners.prompts.bare import content_lines, strip_decoration
 from qualm.runners.prompts.labelled import NONE, SEVERAL, Form, UnreadableReplyError, read_labelled
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/salient_object.md"]
@@ -90,8 +90,8 @@ def question_llm(
         answered = iter([(row, answer) for row in rows for answer in _answers(context, row)])
         while batch := list(islice(answered, BATCH)):
             values = {row["sample_id"]: {"question": row["question"], "answer": answer} for row, answer in batch}
-            chats = {key: chat(fill(text, v, prompt or "specs/prompts/salient_object.md")) for key, v in values.items()}
-            names = in_rounds(
+            chats = {key: chat(fill_placeholders(text, v, prompt or "specs/prompts/salient_object.md")) for key, v in values.items()}
+            names = ask_in_rounds(
                 context,
                 asker,
                 chats,
@@ -104,13 +104,13 @@ def question_llm(
                     context.drop("no single thing")
                 elif name is not None:
                     yield Target(row["sample_id"], row, row["question"], answer, _make_thing(name, answer))
-        hold_share(asker, most_dropped)
+        check_dropped_share(asker, most_dropped)
     except (GeneratorError, PromptError) as error:
         raise PairError(f"saliency question_llm: {error}") from error
 
 
 def read_name(reply: str) -> str:
-    r"""Parse the name in a reply, without article, quotes and period; `na` if there is none.
+    r"""Return the object name in a reply, without article and quotes; `na` if it names none.
 
     >>> read_name("Relevant object: the red car.")
     'red car'

@@ -10,7 +10,7 @@ from annotated_types import Ge
 from qualm.registry.scenes.contrast import FORMS, Query, ask_about_object, parse_query, possible_answers, word
 from qualm.registry.scenes.questions import matching_objects, noun_phrase, referents
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
-from qualm.runners.contracts.pairs import PairContext, PairError, by_image
+from qualm.runners.contracts.pairs import PairContext, PairError, group_by_image
 from qualm.runners.contracts.saliency import Row, Target, Thing
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
@@ -45,7 +45,7 @@ def scene_graph(
         scenes = read_scenes(folder, {row["image_id"] for row in rows})
     except SceneGraphError as error:
         raise PairError(str(error)) from error
-    for image_id, samples in by_image(rows).items():
+    for image_id, samples in group_by_image(rows).items():
         scene = scenes.get(image_id)
         if scene is None:
             context.drop("no scene graph")
@@ -100,7 +100,7 @@ def _thing(scene: Scene, i: int) -> Thing:
 
 
 def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
-    """List all other questions for an attribute of these objects."""
+    """Return other (question, answer) pairs about an attribute of these objects."""
     forms = [text for ask, when, text in FORMS if (ask, when) == ("attribute", "now")]
     answers: dict[str, str] = {}
     for attribute in LEVELS[scene["level"]].attributes:

@@ -25,13 +25,13 @@ def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tu
     """
     import torch
 
-    from qualm.runners.training.weights import copy_processor, matching, vision_tower
+    from qualm.runners.training.weights import copy_processor, matching_modules, vision_tower
 
     network: Any = model.load(dtype="float32")
     network.requires_grad_(True)
     if not vision and (tower := vision_tower(network)) is not None:
         tower.requires_grad_(False)
-    for name in matching(network, frozen, vision=True, linear=False) if frozen else ():
+    for name in matching_modules(network, frozen, vision=True, linear=False) if frozen else ():
         network.get_submodule(name).requires_grad_(False)
 
     def save(folder: Path, state: Mapping[str, Any]) -> None:

@@ -48,17 +48,17 @@ def lora(
     """
     from peft import LoraConfig, get_peft_model
 
-    from qualm.runners.training.weights import copy_processor, matching
+    from qualm.runners.training.weights import copy_processor, matching_modules
 
     network: Any = model.load("float32" if model.dtype == "float64" else None)
     network.name_or_path = model.origin  # of a model that is an adapter itself: that adapter, not what lies under it
-    linear = matching(network, targets, vision=vision, linear=True)
+    linear = matching_modules(network, targets, vision=vision, linear=True)
     config = LoraConfig(
         r=r,
         lora_alpha=alpha,  # type: ignore[arg-type]
         lora_dropout=dropout,
         target_modules=linear,
-        modules_to_save=matching(network, whole, vision=True, linear=False) if whole else None,
+        modules_to_save=matching_modules(network, whole, vision=True, linear=False) if whole else None,
         base_model_name_or_path=model.origin,
         revision=model.base.revision,
     )

@@ -18,7 +18,7 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.reporting.thumbnails import decode_side_by_side, small
-from qualm.runners.runtime.records import iterate
+from qualm.runners.runtime.records import iterate_rows
 
 SIDE = 208
 """Longest side of a thumbnail in pixels."""
@@ -180,7 +180,7 @@ def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
     images: dict[str, bytes] = {}
     if not image_ids or not folder.is_dir():
         return images
-    for row in iterate(folder, IMAGES, batch_size=256):
+    for row in iterate_rows(folder, IMAGES, batch_size=256):
         if row["image_id"] in image_ids and row["image"] is not None and row["image"]["bytes"]:
             images[row["image_id"]] = row["image"]["bytes"]
             if len(images) == len(image_ids):

@@ -25,7 +25,7 @@ from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_teste
 from qualm.runners.reporting.sections.research_questions import HELD_OUT, answer_questions, validated_models
 from qualm.runners.reporting.text import aside, between, counted, display_name, heading_name, number, percent, rounded, visible
 from qualm.runners.results.attribution import MEASURES
-from qualm.runners.runtime.marks import leaves_out_zero
+from qualm.runners.runtime.marks import excludes_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.scoring.families import stars
 
@@ -153,7 +153,7 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
         return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
     heat, tone = shade(row["value"], scale)
     clear = p is not None and p < SURE
-    if clear and side_column == "hallucination_rate" and not leaves_out_zero(row):
+    if clear and side_column == "hallucination_rate" and not excludes_zero(row):
         clear = False
         title.append(say.INTERVAL_CONTAINS_0)
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")

@@ -16,7 +16,7 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.perturbed_tested import EffectTests
 from qualm.runners.reporting.text import between, counted, display_name, number, rounded, visible
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION
-from qualm.runners.runtime.marks import leaves_out_zero
+from qualm.runners.runtime.marks import excludes_zero
 from qualm.runners.scoring.families import stars
 
 
@@ -96,7 +96,7 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
     if row["collapsed"]:
         return HeatCell(rounded(row), "collapse", title=visible(row["collapsed"], 200))
     heat, tone = shade(row["value"], most)
-    clear = p is not None and p < SURE and leaves_out_zero(row)
+    clear = p is not None and p < SURE and excludes_zero(row)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
     return HeatCell(rounded(row), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")
 

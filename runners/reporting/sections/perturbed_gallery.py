@@ -118,7 +118,7 @@ def _tile(
 ) -> Tile:
     tile = Tile(display_name(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
     try:
-        images, question = (item and variant.shown(seed, item, item.images())) or ((), clean.question)
+        images, question = (item and variant.perturb(seed, item, item.images())) or ((), clean.question)
         tile.picture = small(tile_images(images), SIDE) if images else ""
     except BrokenSampleError as error:
         tile.no_image, question = visible(str(error), 120), clean.question

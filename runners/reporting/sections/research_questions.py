@@ -19,7 +19,7 @@ from qualm.runners.reporting.sections.perturbed_by_modality import describe_dete
 from qualm.runners.reporting.text import aside, between, display_name, number, percent, rounded, visible
 from qualm.runners.results.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
 from qualm.runners.results.perturbation import CONSISTENCY, PERTURBED, REFLECTION
-from qualm.runners.runtime.marks import leaves_out_zero
+from qualm.runners.runtime.marks import excludes_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 
 UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=FEWEST)
@@ -87,7 +87,7 @@ def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if kind == "rises" else 0.0
 
-    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (kind == "rises" or leaves_out_zero(r))]
+    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (kind == "rises" or excludes_zero(r))]
     up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
     side = (

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.scoring import limits as ends_of
 from qualm.runners.scoring.calibration.fits import RAW, Recalibration
 from qualm.runners.scoring.cells import Cell
@@ -118,11 +118,11 @@ class Comparisons:
                     "setting": setting,
                     "a": a.name,
                     "b": b.name,
-                    "value_a": result(a.measured.value),
-                    "value_b": result(b.measured.value),
-                    "difference": result(b.measured.value - a.measured.value),
-                    "low": None if math.isnan(ends.low) else result(ends.low),
-                    "high": None if math.isnan(ends.high) else result(ends.high),
+                    "value_a": round_result(a.measured.value),
+                    "value_b": round_result(b.measured.value),
+                    "difference": round_result(b.measured.value - a.measured.value),
+                    "low": None if math.isnan(ends.low) else round_result(ends.low),
+                    "high": None if math.isnan(ends.high) else round_result(ends.high),
                     "p": float(2 * ndtr(-column.z[i, j])),
                     "p_adjusted": float(p[i, j]),
                     "n": min(a.measured.n, b.measured.n),

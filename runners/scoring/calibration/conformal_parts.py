@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from qualm.registry import OPTION_PARTS
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.data.aligned import Samples, check_fields, stage_that_scores
+from qualm.runners.data.aligned import Samples, check_fields, score_stage
 from qualm.runners.data.calibration_split import Bools, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.stage import Stage, StageError
@@ -149,7 +149,7 @@ def check_calibration(stage: Stage) -> None:
 
     It checks nothing while datasets are still to be made.
     """
-    if score := stage_that_scores(stage):
+    if score := score_stage(stage):
         settings = [of for of in score.params.get("conformal", ()) if of["calibration"].get("within") is not None]
         folders = sorted(score.inputs["datasets"].items()) if settings else []
         datasets = [samples for name, folder in folders if (samples := read_scored(score, name, folder)).n_options.any()]

@@ -12,7 +12,7 @@ import numpy as np
 
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import UNIFORM
-from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Floats
 
@@ -29,8 +29,8 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
     """
     plugin, function = registry.get("conformal", ref["plugin"]), registry.load("conformal", ref["plugin"])
     more = [uniform_numbers(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
-    returned = called(plugin, where, partial(function, probs, *more, **ref["args"]))
-    return numbers(plugin, where, returned, probs.shape)
+    returned = call_plugin(plugin, where, partial(function, probs, *more, **ref["args"]))
+    return check_array(plugin, where, returned, probs.shape)
 
 
 def uniform_numbers(samples: Samples, seed: int) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.grouped_weights import Floats, Weights
-from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.calibration.drawing import HeldDraws
 
@@ -41,16 +41,16 @@ class Method:
         """Return (2, m) lower and upper ends of each probability; None if the method gives none."""
         if self.interval is None:
             return None
-        returned = called(self.plugin, f"'{self.label}', interval", partial(self.interval, score, right, weights, at, **self.args))
-        return numbers(self.plugin, f"'{self.label}', both ends of each probability", returned, (2, 1, len(at)))[:, 0]
+        returned = call_plugin(self.plugin, f"'{self.label}', interval", partial(self.interval, score, right, weights, at, **self.args))
+        return check_array(self.plugin, f"'{self.label}', both ends of each probability", returned, (2, 1, len(at)))[:, 0]
 
     def __call__(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
         """Return (B, m) or (B, m, K) probabilities; all NaN for a resample without a fit."""
         # Of several scores there is one probability, of options one for each.
         there = ~np.isnan(at) if at.ndim == right.ndim else ~np.isnan(at).any(axis=1)
         shape = (weights.shape[0], *there.shape)
-        returned = called(self.plugin, f"'{self.label}'", partial(self.function, score, right, weights, at, **self.args))
-        values = numbers(self.plugin, f"'{self.label}', a probability of each score in each resample", returned, shape)
+        returned = call_plugin(self.plugin, f"'{self.label}'", partial(self.function, score, right, weights, at, **self.args))
+        values = check_array(self.plugin, f"'{self.label}', a probability of each score in each resample", returned, shape)
         outside = ~((values >= 0) & (values <= 1)) & there
         # One impossible probability makes the whole fit of a resample worthless.
         values[outside.reshape(len(values), -1).any(axis=1)] = np.nan

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import GREEDY
 from qualm.runners.contracts.metrics import ratio
-from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
+from qualm.runners.data.aligned import Floats, Samples, flatten_lists, option_probabilities
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.cells import IN_WORDS
 from qualm.runners.scoring.measuring.by_cell import split
@@ -76,7 +76,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
     if "p_yes" in table.column_names:
         confidence[rows[is_open]] = numbers(table["p_yes"])[is_open]
         return
-    values, lengths = flat(table["token_logprobs"])
+    values, lengths = flatten_lists(table["token_logprobs"])
     total = np.bincount(np.repeat(np.arange(len(rows)), lengths), values, len(rows))
     has_tokens = (lengths > 0) & is_open
     # Rounding may put a sum of log-probabilities a hair above 0.

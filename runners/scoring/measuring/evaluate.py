@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import columns
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
 from qualm.registry.sample import ALL
-from qualm.runners.contracts.metrics import lacking
-from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.metrics import missing_rows
+from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import RecordedSums, Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
@@ -268,15 +268,15 @@ def _task(selection: RowSelection, metric: Metric, readings: Readings, value: fl
 
 
 def _values(metric: Metric, arrays: Sequence[Floats], weights: Recorder) -> Floats:
-    returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
-    return numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
+    returned = call_plugin(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
+    return check_array(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
 
 
 def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return (rows,) True where the data or the spec, not the reply, leave a row unscored."""
     names = OF_DATA | (OF_REFERENCE if cell.why_unscored else frozenset())
     prefixes = (GROUP_OF, CODE_OF, *((RATED_BY, MARKED_BY) if cell.why_unscored else ()))
-    of_data = [lacking(values) for name, values in taken.items() if name in names or name.startswith(prefixes)]
+    of_data = [missing_rows(values) for name, values in taken.items() if name in names or name.startswith(prefixes)]
     by_design = np.zeros(len(rows), dtype=bool) if cell.reasons is None else cell.reasons.by_design(rows)
     return np.asarray(np.any([by_design, *of_data], axis=0))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, clip_to_bounds, critical, degrees_of_freedom, limits, standard_error
 from qualm.runners.scoring.measuring.macro import ValueEstimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, or_null
@@ -62,7 +62,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     ends = ends if ends.why_none else clip_to_bounds(ends, one.value, one.bounds)
     if ends.why_none:
         return ends
-    low, high = result(ends.low), result(ends.high)
+    low, high = round_result(ends.low), round_result(ends.high)
     return Limits(low, high) if low < high else Limits(why_none="every resample gives the same value")
 
 
@@ -77,7 +77,7 @@ def _macro_average_interval(one: Measured, level: float) -> Limits:
         estimates.append(ValueEstimate(part.value, ends, freedom_of(part, groups), standard_error(part.resampled, groups)))
     ends = macro_limits(estimates, level, correlations([part.resampled for part in one.averaged]), freedom_of(one, one.groups or 0))
     ends = ends if ends.why_none else clip_to_bounds(ends, one.value, one.bounds)
-    return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
+    return ends if ends.why_none else Limits(round_result(ends.low), round_result(ends.high))
 
 
 def freedom_of(one: Measured, groups: int) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Weights
-from qualm.runners.contracts.returned import numbers
+from qualm.runners.contracts.returned import check_array
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, join_counts, pair_with_weights
 from qualm.runners.scoring.calibration.conformal_draws import Redraw, nodes
@@ -174,7 +174,7 @@ def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weigh
     metric, columns = tasks[together[0]].metric, zip(*(tasks[k].arrays for k in together), strict=True)
     arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in columns]
     returned = metric.function(*arrays, weights, **metric.args)
-    return numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
+    return check_array(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
 
 
 def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> Iterator[list[int]]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from qualm.registry import ALL, MACRO
 from qualm.registry.sample import CLEAN, SCORES
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.labels import PARTS, Labels
 from qualm.runners.scoring.measuring.measured import Measured, Slice
@@ -88,5 +88,5 @@ def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
     for row in shown.select(["model", "dataset", "slice", "metric", "value"]).to_pylist():
         if row["value"] is not None:
             place = row["dataset"] if row["slice"] == ALL else f"{row['dataset']} {row['slice']}"
-            nested.setdefault(row["model"], {}).setdefault(place, {})[row["metric"]] = result(row["value"])
+            nested.setdefault(row["model"], {}).setdefault(place, {})[row["metric"]] = round_result(row["value"])
     return nested

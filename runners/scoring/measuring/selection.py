@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import columns
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.runners.contracts.grouped_weights import number_groups
-from qualm.runners.contracts.metrics import lacking
+from qualm.runners.contracts.metrics import missing_rows
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import CHOICE_ONLY, OPEN_ONLY, Cell
@@ -160,7 +160,7 @@ def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> It
 
 def has_all(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
     """Return (n,) True for rows that have all of a metric's columns."""
-    scored: NDArray[np.bool_] = ~np.any([lacking(values) for values in taken.values()], axis=0)
+    scored: NDArray[np.bool_] = ~np.any([missing_rows(values) for values in taken.values()], axis=0)
     # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
         scored &= ~np.isin(group, group[~scored])

@@ -18,7 +18,7 @@ from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCER
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.labels import AnswerLabels, LabelError, read_answer_labels
-from qualm.runners.data.splits import read_held, stratified
+from qualm.runners.data.splits import choose_per_category, read_held
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.calibration.drawing import HeldDraws
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
@@ -73,7 +73,7 @@ class Tables:
     def asked_rows(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
         """Return (n,) True for the rows that a model is asked; None if it is asked all."""
         part = self.subsets.get(model)
-        return None if part is None else stratified(samples.name, samples.table, part["per_category"], part["seed"])
+        return None if part is None else choose_per_category(samples.name, samples.table, part["per_category"], part["seed"])
 
     def calibrating(self, setting: dict[str, Any], samples: Samples) -> NDArray[np.bool_]:
         """Return (n,) True for the rows that a setting's calibrators are fitted on.
@@ -143,11 +143,11 @@ def _read_labels(stage: Stage) -> AnswerLabels:
     except LabelError as error:
         raise StageError(str(error)) from error
     answered = {(model, dataset) for model, files in stage.inputs["generations"].items() for dataset in files}
-    others = {(model, dataset): of[0].line for (model, dataset, _), of in labels.by_cell.items() if (model, dataset) not in answered}
+    others = {(model, dataset): of[0].line for (model, dataset, _), of in labels.by_answer_set.items() if (model, dataset) not in answered}
     if others:
         (model, dataset), line = next(iter(others.items()))
         problem = f"{labels.file}:{line}: the spec has no answers of model '{model}' to dataset '{dataset}'"
-        if len(others) == len({cell[:2] for cell in labels.by_cell}):
+        if len(others) == len({cell[:2] for cell in labels.by_answer_set}):
             models, datasets = (", ".join(sorted({key[k] for key in answered})) for k in (0, 1))
             raise StageError(f"{problem}; expected a model of {models} and a dataset of {datasets}")
         print(f"{stage.key}: {problem}; such labels are ignored", file=sys.stderr)

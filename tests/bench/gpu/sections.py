@@ -17,10 +17,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from qualm.compiler.project.resources import Workload, memory
 from qualm.runners.contracts.models import PARTS, Request
-from qualm.runners.inference.batch_size import grow
+from qualm.runners.inference.batch_size import largest_batch
 from qualm.runners.inference.devices import out_of_memory
 from qualm.runners.inference.hf.model import HfVlm
-from qualm.runners.training.weights import matching
+from qualm.runners.training.weights import matching_modules
 from tests.bench.bench_infer import SIGNALS, naive, timed
 from tests.bench.gpu.subject import GIB, PassCounter, Report, Subject
 from tests.support.models.plain_vlm import Plain
@@ -237,13 +237,13 @@ def halve_batches(subject: Subject) -> None:
             count, halvings = count // 2, halvings + 1
             gc.collect()
             torch.cuda.empty_cache()
-        chosen = grow(peak_of, used, room, most)
+        chosen = largest_batch(peak_of, used, room, most)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     left = torch.cuda.memory_allocated() - used
     subject.report.add(
         f"memory limited to {room / GIB:.2f} GiB, room for {fits} prompts: {halvings} halvings from {most} to {count}; "
-        f"`grow` chooses {chosen}; {left / 2**20:.0f} MiB more in use afterwards",
+        f"`largest_batch` chooses {chosen}; {left / 2**20:.0f} MiB more in use afterwards",
         halvings=halvings, batch=count, grown=chosen, left=left,
     )  # fmt: skip
     if count < fits // 2 or halvings == 0:
@@ -268,7 +268,7 @@ def train_lora(subject: Subject) -> None:
     from peft import LoraConfig, get_peft_model
 
     model = subject.model
-    targets = matching(model.module, LORA_TARGETS, vision=False, linear=True)
+    targets = matching_modules(model.module, LORA_TARGETS, vision=False, linear=True)
     network: Any = get_peft_model(model.module, LoraConfig(r=8, lora_alpha=16, target_modules=targets))
     encoded = subject.encoded(("answer",), subject.scale.training_batch)
     batch = model.on_device(encoded)

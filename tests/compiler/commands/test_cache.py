@@ -18,7 +18,7 @@ from qualm.runners.contracts.models import Part
 from qualm.runners.data.answers import Store
 from qualm.runners.data.maintenance import BUSY_SECONDS, CollectResult, Holding
 from qualm.runners.data.refusal import refuse
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from tests.support.processes.command_line import qualm as command
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +35,7 @@ def project(tmp_path):
     (tmp_path / "specs").mkdir()
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "specs" / "scene_vlm.yaml", tmp_path / "specs")
-    own = engine("qualm.runners.plugins.models.hf_vlm")
+    own = find_engine("qualm.runners.plugins.models.hf_vlm")
     for identity, label in ((own.identity, "now"), ("gone", "before")):
         about = {"label": label, "plugin": "hf_vlm"}
         store = Store(tmp_path / ".qualm" / "store", "m", identity, about, f"s/infer-{label}", libraries=own.libraries)
@@ -75,7 +75,7 @@ def test_gc_removes_what_no_spec_uses(project):
         if path.suffix == ".segment":
             path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
         os.utime(path, (then, then))
-    own = engine("qualm.runners.plugins.models.hf_vlm")
+    own = find_engine("qualm.runners.plugins.models.hf_vlm")
     whose = f"{__version__}/{own.libraries['torch']}"
     assert f"6 answers of 'before' by {whose} would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
     assert len(json.loads(qualm(project, "du", "--json").stdout)) == 2

@@ -14,7 +14,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.data.dataset import Variant
 from qualm.runners.inference.run import answer_tables
-from qualm.runners.runtime.stage import stage_of
+from qualm.runners.runtime.stage import make_stage
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.calibration_project import SPEC, calibration_project
 from tests.support.projects.tiny_project import write_dataset
@@ -60,7 +60,7 @@ def test_a_model_is_asked_as_in_the_benchmark(tmp_path: Path, model: Path) -> No
     infer = project.plan("s").stage("infer-tiny-scenes")
     assert stage.params["prompt"] == infer.params["prompt"] == {"template": "Look. {question}", "answer_format": "short"}
     assert stage.params["max_new_tokens"] == 4 and bench.respondent is not None
-    of_benchmark = stage_of("s/infer-tiny-scenes", infer.as_json(), project.settings)
+    of_benchmark = make_stage("s/infer-tiny-scenes", infer.as_json(), project.settings)
     with chdir(project.root):
         assert len(bench.answers(None, [0])) == stage.counters["answers computed"] == 1
         asked = bench.respondent

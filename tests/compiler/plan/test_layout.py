@@ -9,7 +9,7 @@ from qualm.compiler.plan import layout
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.layout import closure as closure_of
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.plan.plan import leaves
+from qualm.compiler.plan.plan import nested_paths
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
 from qualm.registry.plugins.registry import ROOT
@@ -65,7 +65,7 @@ def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None
     plan = make_plan(spelled)
     assert len(plan.stages) <= MAX_STAGES
     infer = [s for s in plan.stages if s.kind == "infer"]
-    assert len({p for s in infer for p in leaves(s.outputs)}) == 200
+    assert len({p for s in infer for p in nested_paths(s.outputs)}) == 200
     assert len({o for s in infer for o in s.outs}) == 20, "a folder per model, so that DVC's lock stays small"
     assert set(o for s in infer for o in s.outs) <= set(plan.stage("judge").deps)
 

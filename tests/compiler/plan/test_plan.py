@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.spec.canonical_json import canonical
 
 
@@ -14,7 +14,7 @@ def test_what_a_stage_reads_and_writes() -> None:
     one = stage(
         {"model": "registry/data/m", "datasets": {"a": "results/t/data/a"}}, {"generations": {"a": "g/a.parquet", "b": "g/b.parquet"}}
     )
-    assert list(leaves(one.inputs)) == ["registry/data/m", "results/t/data/a"]
+    assert list(nested_paths(one.inputs)) == ["registry/data/m", "results/t/data/a"]
     assert one.deps == ("registry/data/m", "results/t/data/a", "runners/stages/infer.py")
     assert one.outs == ("g/a.parquet", "g/b.parquet")
 

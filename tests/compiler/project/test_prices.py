@@ -16,7 +16,7 @@ from qualm.compiler.project.views import print_costs
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import SAMPLES
-from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true
+from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true_prompt
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings
@@ -66,7 +66,7 @@ def test_an_open_question_by_hand() -> None:
         ("logprobs_without_image", 131 + 8 + 32 - 100, 1),
         ("logprobs_without_question", 131 + 8 + 32 - 5, 1),
         ("logprobs_without_both", 131 + 8 + 32 - 105, 1),
-        ("p_true", 131 + 8 + tokens(p_true("", "")), 1),
+        ("p_true", 131 + 8 + tokens(p_true_prompt("", "")), 1),
         ("said_confidence", 131 + 8 + 32 + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
         ("text", None, None),
     ],

@@ -19,7 +19,7 @@ from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.spending import Ledger, Spent, ledger_path, spending
+from qualm.runners.runtime.spending import Ledger, Spent, ledger_path, read_spent
 from tests.support.projects.tiny_project import write_dataset
 
 URL = "http://127.0.0.1:8000/v1"
@@ -144,7 +144,7 @@ def test_what_was_spent_stands_below(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / ledger_path(settings.store, "t"), 0.0, "w")
     ledger.settle(ledger.hold(2.0), 1.02)
     ledger.hold(0.25)
-    spent = spending(tmp_path, settings.store, "t")
+    spent = read_spent(tmp_path, settings.store, "t")
     assert spent == Spent(1.02, 0.25)
     with redirect_stdout(io.StringIO()) as out:
         print_costs(list(found(tmp_path).values()), spent=spent, cap=5.0)

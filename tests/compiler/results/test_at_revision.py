@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.plan.plan import PlannedStage, nested_paths
 from qualm.compiler.results import compare
 from qualm.compiler.results.at_revision import benchmark_at, commit_of
 from qualm.compiler.spec.errors import ProjectError
@@ -39,8 +39,8 @@ class History(Checkout):
         (self.root / f"specs/{spec}/stages").mkdir(parents=True, exist_ok=True)
         (self.root / f"specs/{spec}/stages/score.json").write_text(json.dumps(stage.as_json()))
         (self.root / f"specs/{spec}.yaml").write_text("qualm: 1\n")
-        deps = [{"path": path, "hash": "md5", "md5": self._cached(self.root / path)} for path in leaves(stage.inputs)]
-        outs = [{"path": p, "md5": self._cached(self.root / p)} for p in leaves(stage.outputs) if (self.root / p).is_file()]
+        deps = [{"path": path, "hash": "md5", "md5": self._cached(self.root / path)} for path in nested_paths(stage.inputs)]
+        outs = [{"path": p, "md5": self._cached(self.root / p)} for p in nested_paths(stage.outputs) if (self.root / p).is_file()]
         entry = {"cmd": f"python3 specs/run.py {spec}/score", "deps": deps, "outs": outs}
         (self.root / place).write_text(yaml.safe_dump({"schema": "2.0", "stages": {"score": entry}}))
         commit(self.root)

@@ -45,7 +45,7 @@ def test_what_a_cluster_elsewhere_has(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 8, "memory": 5}, shutdown=lambda: ended.append("ended"))
     asked: list[str] = []
-    monkeypatch.setattr("qualm.runners.inference.driver.connected", lambda settings: asked.append(settings.cluster) or ray)
+    monkeypatch.setattr("qualm.runners.inference.driver.connect_ray", lambda settings: asked.append(settings.cluster) or ray)
     monkeypatch.setattr(cluster, "is_installed", lambda extra: extra == "cluster")
     assert cluster.cluster_resources("head:6379", Settings()) == {"CPU": 8.0, "memory": 5.0} and (asked, ended) == (
         ["head:6379"],

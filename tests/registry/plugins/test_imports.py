@@ -136,7 +136,7 @@ def test_relative_names(name: str, package: str, whole: str) -> None:
 def test_stages_depend_on_what_answers_are_keyed_by(kind: str) -> None:
     for name in registry.names(kind):
         module = registry.get(kind, name).module
-        engine = {path for path in code_digest.closure(module).values() if path.name != "__init__.py" or path.stat().st_size}
+        engine = {path for path in code_digest.module_files(module).values() if path.name != "__init__.py" or path.stat().st_size}
         assert engine == set(stage_closure([module], ROOT).values()), module
 
 

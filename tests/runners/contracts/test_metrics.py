@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from qualm.runners.contracts.metrics import mean, one_class, ratio, torchmetric, whole_groups
+from qualm.runners.contracts.metrics import explain_one_class, mean, ratio, torchmetric, whole_groups
 
 
 def test_a_share_of_nothing_is_undefined():
@@ -23,7 +23,10 @@ def test_a_group_is_right_where_all_of_it_is():
 
 
 def test_why_nothing_can_be_distinguished():
-    assert one_class(np.zeros(2)) == "no scored question is uncertain" and one_class(np.ones(2)) == "every scored question is uncertain"
+    assert (
+        explain_one_class(np.zeros(2)) == "no scored question is uncertain"
+        and explain_one_class(np.ones(2)) == "every scored question is uncertain"
+    )
 
 
 def test_a_plugin_as_a_torchmetrics_class_takes_batches():
@@ -43,8 +46,8 @@ def test_columns_by_name_and_a_missing_one():
 
 
 def test_a_row_of_options_lacks_a_value_where_any_is_missing():
-    from qualm.runners.contracts.metrics import lacking
+    from qualm.runners.contracts.metrics import missing_rows
 
-    assert lacking(np.array([1.0, np.nan])).tolist() == [False, True]
-    assert lacking(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist() == [True, False]
-    assert lacking(np.empty(0)).shape == lacking(np.empty((0, 3))).shape == (0,)
+    assert missing_rows(np.array([1.0, np.nan])).tolist() == [False, True]
+    assert missing_rows(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist() == [True, False]
+    assert missing_rows(np.empty(0)).shape == missing_rows(np.empty((0, 3))).shape == (0,)

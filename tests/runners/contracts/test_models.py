@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.registry.sample import GENERATIONS
-from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, as_kept, draw_of, draw_part, is_signal
+from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, draw_of, draw_part, is_signal, round_part
 from qualm.runners.runtime.precision import stored_share, stored_value
 
 
@@ -25,10 +25,10 @@ THIRD = 1e-7 / 3
     "name, how", [("answer", stored_value), ("options", stored_value), *((n, stored_share) for n in ("p_true", "p_true_sampling", "p_yes"))]
 )
 def test_numbers_are_kept_to_the_precision_of_their_kind(name, how):
-    part = as_kept(name, Part("t", [1], [-THIRD], [THIRD], [THIRD]))
+    part = round_part(name, Part("t", [1], [-THIRD], [THIRD], [THIRD]))
     assert part == Part("t", [1], [stored_value(-THIRD)], [stored_value(THIRD)], [how(THIRD)])
     assert part.numbers != [THIRD] and stored_value(THIRD) != stored_share(THIRD)
 
 
 def test_what_does_not_exist_stays_so():
-    assert as_kept("p_yes", Part()) == Part() and as_kept("p_yes", Part(numbers=[])) == Part(numbers=[])
+    assert round_part("p_yes", Part()) == Part() and round_part("p_yes", Part(numbers=[])) == Part(numbers=[])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, group_by_image, keep_single_image, pair_samples
 from qualm.runners.runtime.settings import Settings
 
 SOURCE = {"sample_id": "s", "image_id": "i", "group": None, "split": "val"}
@@ -53,16 +53,16 @@ def test_a_data_set_that_the_stage_was_not_given():
 def test_samples_without_exactly_one_picture_are_counted():
     ours = context()
     rows = [{"image_id": i} for i in ("z", None, '["a", "b"]', "a", '["a", "b", "c"]')]
-    assert [row["image_id"] for row in of_one_picture(ours, rows)] == ["z", "a"]
+    assert [row["image_id"] for row in keep_single_image(ours, rows)] == ["z", "a"]
     assert ours.dropped == {"several images": 2, "no image": 1}
-    of_one_picture(ours, rows[:1])
+    keep_single_image(ours, rows[:1])
     assert sum(ours.dropped.values()) == 3
 
 
 def test_rows_by_picture_in_order_of_first_appearance():
     rows = [{"image_id": i, "n": n} for n, i in enumerate(["z", None, "a", "z"])]
-    assert {image: [row["n"] for row in found] for image, found in by_image(rows).items()} == {"z": [0, 3], "a": [2]}
-    assert list(by_image(rows)) == ["z", "a"]
+    assert {image: [row["n"] for row in found] for image, found in group_by_image(rows).items()} == {"z": [0, 3], "a": [2]}
+    assert list(group_by_image(rows)) == ["z", "a"]
 
 
 ROWS = [{"sample_id": f"{split}{i}", "split": split} for split in ("train", "test") for i in range(50)]

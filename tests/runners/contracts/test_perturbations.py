@@ -1,14 +1,14 @@
-from qualm.runners.contracts.perturbations import PerturbContext, generator
+from qualm.runners.contracts.perturbations import PerturbContext, random_generator
 from qualm.runners.runtime.settings import Settings
 
 
 def test_random_numbers_depend_on_seed_variant_and_sample_alone():
     def number(*names):
-        return int(generator(*names).integers(2**62))
+        return int(random_generator(*names).integers(2**62))
 
     assert number(7, "blur", "a") == number(7, "blur", "a")
     assert len({number(7, "blur", "a"), number(8, "blur", "a"), number(7, "blu", "ra"), number(7, "blur", "b")}) == 4
-    assert int(generator(7, "blur@radius=2.0", "a").integers(10**6)) == 271152, "another number would change published results"
+    assert int(random_generator(7, "blur@radius=2.0", "a").integers(10**6)) == 271152, "another number would change published results"
 
 
 def test_what_lasts_is_made_once_and_what_is_dropped_is_counted():

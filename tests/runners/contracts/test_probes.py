@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from qualm.runners.contracts.probes import stacked
+from qualm.runners.contracts.probes import stack_rows
 
 
 def test_rows_become_a_table() -> None:
-    assert stacked([np.array([1.0, 2.0]), np.array([3.0, 4.0])]).tolist() == [[1, 2], [3, 4]]
-    assert stacked([]).shape == (0, 0)
+    assert stack_rows([np.array([1.0, 2.0]), np.array([3.0, 4.0])]).tolist() == [[1, 2], [3, 4]]
+    assert stack_rows([]).shape == (0, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.plugins import registry
-from qualm.runners.contracts.returned import called, file_of, listed, numbers, raised_at
+from qualm.runners.contracts.returned import call_plugin, check_array, check_list, file_of, raised_at
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.apply_judge import Answered, judge
@@ -32,19 +32,19 @@ PLUGIN = registry.get("metrics", "accuracy")
 )
 def test_no_numbers(value: Any, got: str) -> None:
     with pytest.raises(StageError) as caught:
-        numbers(PLUGIN, "metric 'accuracy'", value, (1,))
+        check_array(PLUGIN, "metric 'accuracy'", value, (1,))
     assert str(caught.value) == f"{PLUGIN.path}: accuracy: metric 'accuracy': expected an array of float64 of shape (1,), got {got}"
 
 
 def test_numbers_are_taken() -> None:
-    assert numbers(PLUGIN, "", [1], (1,)).dtype == np.float64
+    assert check_array(PLUGIN, "", [1], (1,)).dtype == np.float64
 
 
 def test_no_list() -> None:
     with pytest.raises(StageError, match=r"expected a list of 2 of int, got a list of 1"):
-        listed(PLUGIN, "x", [1], 2, int)
+        check_list(PLUGIN, "x", [1], 2, int)
     with pytest.raises(StageError, match=r"x, item 1: expected a int, got the str 'a'"):
-        listed(PLUGIN, "x", [1, "a"], 2, int)
+        check_list(PLUGIN, "x", [1, "a"], 2, int)
 
 
 def test_what_it_raises_names_it() -> None:
@@ -52,9 +52,9 @@ def test_what_it_raises_names_it() -> None:
         raise KeyError("k")
 
     with pytest.raises(StageError, match=r"accuracy\.py: accuracy: failed on here: KeyError: 'k'"):
-        called(PLUGIN, "here", fails)
+        call_plugin(PLUGIN, "here", fails)
     with pytest.raises(KeyError):
-        called(PLUGIN, "here", fails, KeyError)
+        call_plugin(PLUGIN, "here", fails, KeyError)
 
 
 def test_the_last_line_of_the_plugins_own_that_was_at_work(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_metric_that_returns_a_float_is_one_line(tmp_path: Path) -> None:
         path = add("metrics", "mine", "def mine(correct, weights): return 0.5")
         (metric,) = read_metrics([{"label": "mine", "plugin": "mine", "args": {}}])
         with pytest.raises(StageError, match=r"mine: .* expected an array of float64 of shape \(1,\), got the float 0\.5") as caught:
-            numbers(metric.plugin, "one value per resample", metric.function(np.ones(3), np.ones((1, 3))), (1,))
+            check_array(metric.plugin, "one value per resample", metric.function(np.ones(3), np.ones((1, 3))), (1,))
     assert str(path) in str(caught.value)
 
 

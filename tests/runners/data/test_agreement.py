@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
+from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw_agreement, wilson
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (4, 5), (801, 1000), (938, 1000), (1, 1)])
@@ -32,7 +32,7 @@ def test_two_raters_as_scikit_learn(seed: int) -> None:
     a = rng.choice(["valid", "invalid"], 60, p=[0.8, 0.2])
     b = np.where(rng.random(60) < 0.8, a, rng.choice(["valid", "invalid"], 60))
     assert cohen_kappa(a.tolist(), b.tolist()) == pytest.approx(cohen_kappa_score(a, b))
-    assert raw(list(zip(a, b, strict=True))) == pytest.approx(float(np.mean(a == b)))
+    assert raw_agreement(list(zip(a, b, strict=True))) == pytest.approx(float(np.mean(a == b)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -59,12 +59,12 @@ def test_alpha_of_two_complete_raters_is_close_to_kappa_and_below_one() -> None:
 
 def test_what_chance_explains_is_undefined() -> None:
     same = [["valid", "valid", "valid"]] * 4
-    assert raw(same) == 1.0
+    assert raw_agreement(same) == 1.0
     assert cohen_kappa(["valid"] * 4, ["valid"] * 4) is None
     assert fleiss_kappa(same) is None
     assert krippendorff_alpha(same) is None
-    assert raw([["valid"]]) is None
-    assert raw([]) is cohen_kappa([], []) is fleiss_kappa([]) is krippendorff_alpha([]) is None
+    assert raw_agreement([["valid"]]) is None
+    assert raw_agreement([]) is cohen_kappa([], []) is fleiss_kappa([]) is krippendorff_alpha([]) is None
     assert fleiss_kappa([["valid"], ["invalid"]]) is None
 
 

@@ -5,7 +5,15 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
-from qualm.runners.data.aligned import Samples, check_fields, check_slices, flat, greedy_by_variant, option_probabilities, read_samples
+from qualm.runners.data.aligned import (
+    Samples,
+    check_fields,
+    check_slices,
+    flatten_lists,
+    greedy_by_variant,
+    option_probabilities,
+    read_samples,
+)
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -97,7 +105,7 @@ def test_how_many_pictures_is_a_field_as_in_where():
 
 
 def test_flat_skips_nulls():
-    values, lengths = flat(pa.chunked_array([pa.array([[1.0, 2.0], None, [], [3.0]])]))
+    values, lengths = flatten_lists(pa.chunked_array([pa.array([[1.0, 2.0], None, [], [3.0]])]))
     assert values.tolist() == [1, 2, 3]
     assert lengths.tolist() == [2, 0, 0, 1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.balance import balanced
+from qualm.runners.data.balance import balance_samples
 from qualm.runners.runtime.stage import StageError
 
 HOW = {"take": 3, "by": "uncertain", "shortfall": "error", "seed": 7}
@@ -30,7 +30,7 @@ def samples(*classes: str | None, groups: int = 1000, extra: int = 0) -> Samples
 
 
 def drawn(of: Samples, **how: Any) -> Any:
-    return balanced(of, np.array([split == "val" for split in of.values("split")]), {**HOW, **how})
+    return balance_samples(of, np.array([split == "val" for split in of.values("split")]), {**HOW, **how})
 
 
 def test_so_many_of_each_and_all_that_is_not_scored() -> None:
@@ -71,7 +71,7 @@ def test_every_group_comes_before_any_comes_twice() -> None:
 def test_without_a_mark_what_cannot_be_answered_is_uncertain() -> None:
     of = samples(*[None] * 8)
     table = of.table.set_column(SAMPLES.names.index("answerable"), "answerable", pa.array([True] * 5 + [False] * 3))
-    found = balanced(Samples("d", table), np.ones(8, dtype=bool), HOW)
+    found = balance_samples(Samples("d", table), np.ones(8, dtype=bool), HOW)
     assert found.taken == {"uncertain": 3, "not uncertain": 3} and found.undefined == 0
 
 

@@ -17,9 +17,9 @@ from qualm.runners.data.curation import (
     Decision,
     content_of,
     curate,
+    decide_by_majority,
     pixels_of,
     read_decisions,
-    settle,
     write_decisions,
 )
 from qualm.runners.runtime.records import write_table
@@ -87,7 +87,7 @@ def test_majority_ties_and_skips() -> None:
     votes = {"v": "valid valid invalid", "i": "invalid", "t": "valid invalid", "s": "skip", "w": "skip valid"}
     votes |= {"m": "misplaced misplaced invalid", "n": "misplaced invalid", "o": "valid valid misplaced invalid"}
     decisions = [Decision(s, "c", f"r{i}", d) for s, text in votes.items() for i, d in enumerate(text.split())]
-    settled = {sample: verdict for (sample, _), verdict in settle(decisions).items()}
+    settled = {sample: verdict for (sample, _), verdict in decide_by_majority(decisions).items()}
     assert settled == {"v": "valid", "i": "invalid", "t": "unresolved", "w": "valid", "m": "misplaced", "n": "invalid", "o": "unresolved"}
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from qualm.registry.sample import SAMPLES
 from qualm.registry.system.dvc_objects import hash_path
-from qualm.runners.data.data_cards import DataCard, parents, read_card, write_card
+from qualm.runners.data.data_cards import DataCard, parents_and_sources, read_card, write_card
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -32,7 +32,7 @@ def test_a_data_set_has_its_card_beside_it(scenes: Path) -> None:
 
 
 def test_what_it_is_made_of_is_named_with_its_version_and_sources(scenes: Path) -> None:
-    made_of, sources = parents({"scenes": "results/s/data/scenes"}, [str(scenes.with_suffix(".md"))] * 2)
+    made_of, sources = parents_and_sources({"scenes": "results/s/data/scenes"}, [str(scenes.with_suffix(".md"))] * 2)
     assert made_of == [{"name": "scenes", "version": hash_path(Path.cwd(), "results/s/data/scenes")}] and sources == [ABOUT]
 
 

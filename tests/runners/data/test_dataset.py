@@ -10,8 +10,8 @@ import pytest
 
 from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.contracts.perturbations import generator
-from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput, _Pictures, decoded, read_variants
+from qualm.runners.contracts.perturbations import random_generator
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput, _Pictures, decode_image, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.data.hostile import READABLE, pictures
@@ -186,7 +186,7 @@ def test_what_cannot_be_applied_is_none():
 
 @pytest.mark.parametrize("name", READABLE)
 def test_odd_pictures_that_can_be_shown_come_as_rgb(name):
-    image = decoded(pictures()[name], "here")
+    image = decode_image(pictures()[name], "here")
     assert image.mode == "RGB" and min(image.size) >= 1
     if name.startswith("16 bits"):  # neither all white nor cut off
         assert [image.getpixel((x, 0)) for x in (0, 1, 128, 255)] == [(v, v, v) for v in (0, 1, 128, 255)]
@@ -197,16 +197,16 @@ def test_odd_pictures_that_can_be_shown_come_as_rgb(name):
 @pytest.mark.parametrize("name", sorted(pictures().keys() - set(READABLE)))
 def test_what_is_no_picture_is_named_and_never_shown(name):
     with pytest.raises(BrokenSampleError, match=r"^here: "):
-        decoded(pictures()[name], "here")
+        decode_image(pictures()[name], "here")
 
 
 def test_pictures_of_every_kind_go_through_every_perturbation():
     for name in READABLE:
-        image = decoded(pictures()[name], "here")
+        image = decode_image(pictures()[name], "here")
         for plugin in names("perturbations"):
             found = get("perturbations", plugin)
             if found.declares["MODALITY"] == "image":
-                (made,) = load("perturbations", plugin)([image], [generator(7, plugin, name)])
+                (made,) = load("perturbations", plugin)([image], [random_generator(7, plugin, name)])
                 assert (made.size, made.mode) == (image.size, "RGB"), (name, plugin)
 
 
@@ -222,26 +222,26 @@ def test_several_pictures_are_perturbed_each_by_its_own_chance_the_first_as_if_a
     data = dataset(tmp_path, [png(1), png(2)], [SEVERAL, "i0"])
     several, alone = data.item(0), replace(data.item(1), sample_id="s0")
     noise = Variant("noise", "image", add_noise)
-    (first, second), question = noise.shown(7, several, several.images())
-    levels = [int(generator(7, "noise", name).integers(256)) for name in ("s0", "s0 (2)")]
+    (first, second), question = noise.perturb(7, several, several.images())
+    levels = [int(random_generator(7, "noise", name).integers(256)) for name in ("s0", "s0 (2)")]
     assert [p.getpixel((0, 0))[0] for p in (first, second)] == levels and question == "q"
-    assert noise.shown(7, alone, alone.images())[0][0].tobytes() == first.tobytes()
+    assert noise.perturb(7, alone, alone.images())[0][0].tobytes() == first.tobytes()
 
 
 def test_a_variant_that_one_of_the_pictures_cannot_have_does_not_apply(tmp_path):
     item = dataset(tmp_path, [png(1), png(2)], [SEVERAL]).item(0)
     second = Variant("v", "image", lambda batch, rngs: [None if p.getpixel((0, 0))[0] == 2 else p for p in batch])
-    assert second.shown(7, item, item.images()) is None
-    assert Variant("c", "cross", lambda batch, rngs: batch).shown(7, item, item.images()) is None
+    assert second.perturb(7, item, item.images()) is None
+    assert Variant("c", "cross", lambda batch, rngs: batch).perturb(7, item, item.images()) is None
 
 
 def test_the_text_between_marks_is_perturbed_and_the_marks_stay(tmp_path):
     item = dataset(tmp_path, [png(1), png(2)], [SEVERAL]).item(0)
     shout = Variant("shout", "text", lambda batch, rngs: [text.upper() for text in batch])
-    assert shout.shown(7, replace(item, question="Is <image> or <image>"), ())[1] == "IS <image> OR <image>"
-    assert shout.shown(7, replace(item, question="Same?"), ())[1] == "SAME?"
+    assert shout.perturb(7, replace(item, question="Is <image> or <image>"), ())[1] == "IS <image> OR <image>"
+    assert shout.perturb(7, replace(item, question="Same?"), ())[1] == "SAME?"
     mark = Variant("mark", "text", lambda batch, rngs: [f"{text} <image>" for text in batch])
-    assert mark.shown(7, replace(item, question="Is <image> or <image>"), ()) is None
+    assert mark.perturb(7, replace(item, question="Is <image> or <image>"), ()) is None
 
 
 def test_strangers_have_as_many_pictures_and_removal_takes_the_marks(tmp_path):
@@ -256,7 +256,7 @@ def test_strangers_have_as_many_pictures_and_removal_takes_the_marks(tmp_path):
 def test_strangers_are_of_another_group(tmp_path):
     data = dataset(tmp_path, [png(n) for n in range(4)], [f"i{n}" for n in range(4)])
     data.table = data.table.set_column(data.table.schema.get_field_index("group"), "group", [["a", "a", "a", "b"]])
-    assert {name: data.strangers[name] for name in ("s0", "s1", "s2")} == {"s0": 3, "s1": 3, "s2": 3} and data.strangers["s3"] < 3
+    assert {name: data.unrelated[name] for name in ("s0", "s1", "s2")} == {"s0": 3, "s1": 3, "s2": 3} and data.unrelated["s3"] < 3
 
 
 def test_what_takes_one_picture_says_so_of_several(tmp_path):

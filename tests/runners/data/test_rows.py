@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.registry.sample import GENERATIONS, SAMPLES, Sample
-from qualm.runners.data.rows import as_row, as_sample, choose, choose_limited, with_provenance
+from qualm.runners.data.rows import as_row, as_sample, choose_limited, choose_stratified, with_provenance
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
@@ -32,8 +32,8 @@ SAMPLE_LISTS = st.lists(st.sampled_from("abc"), min_size=1, max_size=40).map(lam
 
 @given(SAMPLE_LISTS, st.integers(0, 45), st.integers(0, 9))
 def test_a_larger_limit_chooses_a_superset_and_categories_keep_their_shares(samples, limit, seed):
-    chosen = choose(samples, limit, seed)
-    assert len(chosen) == min(limit, len(samples)) and chosen <= choose(samples, limit + 1, seed)
+    chosen = choose_stratified(samples, limit, seed)
+    assert len(chosen) == min(limit, len(samples)) and chosen <= choose_stratified(samples, limit + 1, seed)
     totals, taken = Counter(c for _, c in samples), Counter(c for s, c in samples if s in chosen)
     for category, total in totals.items():
         assert abs(taken[category] - total * min(limit, len(samples)) / len(samples)) <= len(totals) / 2 + 1
@@ -41,7 +41,7 @@ def test_a_larger_limit_chooses_a_superset_and_categories_keep_their_shares(samp
 
 def test_the_choice_depends_on_ids_and_seed_and_not_on_order():
     samples = [(f"s{i}", "c") for i in range(50)]
-    assert choose(samples, 10, 1) == choose(samples[::-1], 10, 1) != choose(samples, 10, 2)
+    assert choose_stratified(samples, 10, 1) == choose_stratified(samples[::-1], 10, 1) != choose_stratified(samples, 10, 2)
 
 
 def test_a_schema_says_which_run_its_table_is_of():

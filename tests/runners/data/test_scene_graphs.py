@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
-from qualm.runners.runtime.records import iterate, read_table
+from qualm.runners.runtime.records import iterate_rows, read_table
 from tests.support.data.scenes_folder import scenes_folder
 
 
@@ -18,7 +18,7 @@ def test_every_picture_gets_the_graph_it_was_drawn_from(tmp_path):
     folder = scenes_folder(tmp_path, train=12, test=12)
     found = read_scenes(folder)
     assert set(found) == set(read_table(folder / "samples.parquet", SAMPLES, ["image_id"])["image_id"].to_pylist())
-    for row in iterate(folder / "images", IMAGES):
+    for row in iterate_rows(folder / "images", IMAGES):
         scene = found[row["image_id"]]
         assert scene["image_filename"] == row["image"]["path"]
         assert scene == make_scene(7, "easy", scene["split"], scene["image_index"])

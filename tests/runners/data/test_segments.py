@@ -55,7 +55,7 @@ def test_a_segment_of_other_columns_is_damaged(tmp_path, capsys):
 
 
 def test_rows_that_cannot_be_are_left_out_and_told_of_once(tmp_path, capsys):
-    segments = Segments(tmp_path, SCHEMA, sound=lambda table: table.slice(0, 1))
+    segments = Segments(tmp_path, SCHEMA, valid_rows=lambda table: table.slice(0, 1))
     name = segments.write(rows(1, 2, 3))
     assert [segments.read(name).to_pydict() for _ in range(2)] == [{"n": [1]}] * 2
     assert capsys.readouterr().err.count("2 answers hold impossible numbers") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.registry.sample import COMPARISONS, CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.splits import SplitRule, read_scored, rule, stratified
+from qualm.runners.data.splits import SplitRule, choose_per_category, read_scored, split_rule
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -37,8 +37,8 @@ def test_test_rows_if_there_are_any_else_all_but_train() -> None:
 
 def test_the_spec_s_own_choice_comes_first() -> None:
     assert scored(MIXED, SplitRule(("val", "train"))) == [0, 1]
-    assert rule({"splits": {"d": ["val"]}, "also": ["x"]}, "d") == SplitRule(("val",), ("x",))
-    assert rule({}, "d") == rule({"splits": {"e": ["val"]}}, "d") == SplitRule()
+    assert split_rule({"splits": {"d": ["val"]}, "also": ["x"]}, "d") == SplitRule(("val",), ("x",))
+    assert split_rule({}, "d") == split_rule({"splits": {"e": ["val"]}}, "d") == SplitRule()
 
 
 def test_validation_rows_are_asked_and_not_scored_where_thresholds_need_them() -> None:
@@ -162,28 +162,28 @@ def contrastive(pairs: int = 30, categories: tuple[str, ...] = ("a", "b"), split
 
 def test_a_part_has_so_many_of_each_category_and_whole_pairs() -> None:
     table = pa.concat_tables([contrastive(), contrastive(split="val")])
-    chosen = table.filter(pa.array(stratified("d", table, 9, 7))).to_pylist()
+    chosen = table.filter(pa.array(choose_per_category("d", table, 9, 7))).to_pylist()
     for split in ("test", "val"):
         for category in "ab":
             of = [r for r in chosen if (r["split"], r["category"]) == (split, category)]
             assert len(of) in (8, 9), "an odd one stays free where no single row fits"
             members = [r["pair_id"] for r in of if r["pair_id"]]
             assert all(members.count(p) == 2 for p in members)
-    few = stratified("d", contrastive(2), 100, 7)
+    few = choose_per_category("d", contrastive(2), 100, 7)
     assert few.all(), "no more than there are"
 
 
 def test_a_part_follows_from_seed_and_name_and_grows() -> None:
     table = contrastive()
-    small, large = (stratified("d", table, n, 7) for n in (8, 20))
+    small, large = (choose_per_category("d", table, n, 7) for n in (8, 20))
     assert small.sum() == 16 and not (small & ~large).any()
-    assert (stratified("d", table.take(np.arange(len(table))[::-1]), 8, 7)[::-1] == small).all(), "whatever the order"
-    assert (stratified("d", table, 8, 8) != small).any() and (stratified("e", table, 8, 7) != small).any()
+    assert (choose_per_category("d", table.take(np.arange(len(table))[::-1]), 8, 7)[::-1] == small).all(), "whatever the order"
+    assert (choose_per_category("d", table, 8, 8) != small).any() and (choose_per_category("e", table, 8, 7) != small).any()
 
 
 def test_a_part_is_asked_within_the_splits_that_are() -> None:
     table = pa.concat_tables([contrastive(), contrastive(split="train")])
-    asked = rule({"subset": {"per_category": 4, "seed": 7}}, "d").is_asked("d", table)
+    asked = split_rule({"subset": {"per_category": 4, "seed": 7}}, "d").is_asked("d", table)
     assert set(table.filter(asked)["split"].to_pylist()) == {"test"} and sum(asked.to_pylist()) == 8
 
 
@@ -191,7 +191,7 @@ def test_a_model_asked_a_part_is_scored_on_it_and_compared_on_what_both_were_ask
     """Two models give the same answers; the dear one gave those of 3 questions per category, and no confidence."""
     part = {"per_category": 3, "seed": 7}
     whole = DatasetFolder("open", Path("data/open"), SplitRule())
-    asked = set(DatasetFolder("open", Path("data/open"), rule({"subset": part}, "open")).table["sample_id"].to_pylist())
+    asked = set(DatasetFolder("open", Path("data/open"), split_rule({"subset": part}, "open")).table["sample_id"].to_pylist())
     assert (len(whole), len(asked)) == (40, 12)
     said = read_table(Path("said/open.parquet"), GENERATIONS).to_pylist()
     write_table(Path("said/all.parquet"), [{**r, "p_yes": 0.75} for r in said], GENERATIONS)

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.data.dataset import strangers
+from qualm.runners.data.dataset import choose_unrelated
 
 
 @given(st.lists(st.tuples(st.sampled_from(["p0", "p1", "p2", "p3", None]), st.sampled_from(["", "a", "b", "c"])), max_size=20))
@@ -14,7 +14,7 @@ def test_a_stranger_has_another_picture_and_another_group(items):
     groups = {}
     for sample, image, group in rows:
         groups.setdefault(image, set()).add(group or sample)
-    chosen = strangers(rows)
+    chosen = choose_unrelated(rows)
     for sample, image, group in rows:
         fit = {other for other in groups if None not in (other, image) and other != image and (group or sample) not in groups[other]}
         assert (sample in chosen) == bool(fit)
@@ -28,16 +28,16 @@ def many(n):
 
 def test_the_order_of_rows_is_no_matter_and_a_new_sample_changes_few_others():
     rows = many(200)
-    names = {s: rows[other][1] for s, other in strangers(rows).items()}
+    names = {s: rows[other][1] for s, other in choose_unrelated(rows).items()}
     turned = rows[::-1]
-    assert {s: turned[other][1] for s, other in strangers(turned).items()} == names
+    assert {s: turned[other][1] for s, other in choose_unrelated(turned).items()} == names
     more = many(202)
-    assert sum(more[other][1] != names[s] for s, other in strangers(more).items() if s in names) <= 10
+    assert sum(more[other][1] != names[s] for s, other in choose_unrelated(more).items() if s in names) <= 10
 
 
 def test_pictures_are_taken_about_equally_often_and_members_of_a_pair_do_not_share_one():
     rows = many(2000)
-    chosen = strangers(rows)
+    chosen = choose_unrelated(rows)
     counts = Counter(rows[other][1] for other in chosen.values())
     assert len(counts) > 500 and max(counts.values()) < 25
     assert sum(chosen[f"s{2 * i}"] != chosen[f"s{2 * i + 1}"] for i in range(1000)) > 990

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from qualm.runners.inference.check_cases import scene_cases
-from qualm.runners.inference.check_model import DoctorOptions, against, loaded, opened
+from qualm.runners.inference.check_model import DoctorOptions, check_backend, load_onto_device, open_model
 from qualm.runners.inference.model_under_test import ModelUnderTest
 from tests.support.models import fake_vllm
 from tests.support.models.tiny_models import tiny_llava
@@ -15,8 +15,8 @@ from tests.support.models.tiny_models import tiny_llava
 def examined(tmp_path_factory):
     folder = tiny_llava(tmp_path_factory.mktemp("llava"))
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", against="vllm")
-    model = opened(wish)
-    loaded(model, "cpu")
+    model = open_model(wish)
+    load_onto_device(model, "cpu")
     return ModelUnderTest(model, scene_cases(3)), wish.against, wish.folder, wish.args
 
 
@@ -27,7 +27,7 @@ def _fake(monkeypatch, tmp_path):
 
 
 def test_the_same_weights_give_the_same_numbers(examined):
-    found = against(*examined)
+    found = check_backend(*examined)
     assert (found.check, found.verdict) == ("against vllm", "ok") and found.numbers["worst"] < 1e-4
     tokens = sum(len(parts["answer"].tokens) for parts in examined[0].baseline)
     assert found.numbers == {"worst": found.numbers["worst"], "tokens": tokens, "differ": 0}
@@ -38,7 +38,7 @@ def test_the_same_weights_give_the_same_numbers(examined):
 def test_log_probabilities_of_another_temperature_are_found(examined, monkeypatch):
     plain = fake_vllm.LLM._logprobs
     monkeypatch.setattr(fake_vllm.LLM, "_logprobs", lambda self, ids, extra: (plain(self, ids, extra) / 2).log_softmax(-1))
-    found = against(*examined)
+    found = check_backend(*examined)
     assert found.verdict == "fail" and found.numbers["worst"] > 0.1 and found.numbers["differ"] == 0
     assert "are not to be mixed in one comparison" in found.advice
 
@@ -48,4 +48,4 @@ def test_other_prompts_are_found_before_any_weight_is_read(examined, monkeypatch
 
     monkeypatch.setattr(VllmModel, "render", lambda self, turns: "other")
     fake_vllm.LLM.made.clear()
-    assert (against(*examined).verdict, fake_vllm.LLM.made) == ("fail", [])
+    assert (check_backend(*examined).verdict, fake_vllm.LLM.made) == ("fail", [])

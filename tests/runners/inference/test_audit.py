@@ -13,7 +13,7 @@ import pytest
 from qualm.runners.contracts.models import PARTS, Part
 from qualm.runners.data.answers import ABOUT, open_segments
 from qualm.runners.data.refusal import refuse
-from qualm.runners.inference.audit import PartDifference, PartResult, audit, compared
+from qualm.runners.inference.audit import PartDifference, PartResult, audit, compare_parts
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
@@ -221,4 +221,4 @@ def test_what_was_compared_is_counted_by_its_verdict():
 def test_about_equally_likely_tokens_may_change_places(computed, verdict):
     stored = [["a", "b", "c"], ["d", "e", "f"]]
     parts = [Part(json.dumps(texts)) for texts in (stored, computed)]
-    assert compared("top_tokens", *parts, "float32") == PartDifference(verdict, 0.0, "text")
+    assert compare_parts("top_tokens", *parts, "float32") == PartDifference(verdict, 0.0, "text")

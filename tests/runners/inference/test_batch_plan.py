@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.contracts.models import Decoding, Part
-from qualm.runners.data.answers import Store, decoding_bytes, part_key, subject
-from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
+from qualm.runners.data.answers import Store, decoding_bytes, part_key, subject_digest
+from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, look_up, make_batches, remove_plan
 from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.runtime.settings import Settings
 
@@ -39,7 +39,7 @@ def cells(n, seed):
 
 def put(asker, store, batch):
     wanted = [(place, part) for place in batch.places for part in batch.parts]
-    about = subject(Part("x"))
+    about = subject_digest(Part("x"))
     keys = [asker.key(place, part, about if part == "p_true" else b"") for place, part in wanted]
     store.put(keys, [part for _, part in wanted], [Part("x")] * len(wanted))
 
@@ -72,7 +72,7 @@ def test_whoever_goes_on_takes_the_rest_of_the_plan(store, seed):
 
 def test_batches_are_alike_bounded_and_complete():
     asker, every = Asker(), cells(100, 3)
-    batches = make([AnswerTask(c, asker.parts(c.options)) for c in every], lambda _: 8)
+    batches = make_batches([AnswerTask(c, asker.parts(c.options)) for c in every], lambda _: 8)
     assert sorted(p.row for b in batches for p in b.places) == list(range(100))
     by_row = {c.place.row: c for c in every}
     for batch in batches:
@@ -82,17 +82,17 @@ def test_batches_are_alike_bounded_and_complete():
 
 def test_like_lengths_and_one_picture_go_together():
     tasks = [AnswerTask(cell(i, length=(i * 37) % 101, pixels=f"picture {i % 25}"), ("answer",)) for i in range(100)]
-    batches = make(tasks, lambda _: 10)
+    batches = make_batches(tasks, lambda _: 10)
     pictures = [{p.row % 25 for p in batch.places} for batch in batches]
     assert sum(len(found) for found in pictures) <= 25 + len(batches)  # hardly any picture is in two batches
-    plain = make([AnswerTask(cell(i, length=(i * 37) % 101), ("answer",)) for i in range(100)], lambda _: 10)
+    plain = make_batches([AnswerTask(cell(i, length=(i * 37) % 101), ("answer",)) for i in range(100)], lambda _: 10)
     assert [((p.row * 37) % 101) for b in plain for p in b.places] == sorted(((i * 37) % 101 for i in range(100)), reverse=True)
 
 
 def test_lengths_are_sorted_among_neighbours_only():
     """Pictures of neighbours lie together on disk."""
     tasks = [AnswerTask(cell(i, length=i), ("answer",)) for i in range(3 * WINDOW * 4)]
-    for number, batch in enumerate(make(tasks, lambda _: 4)):
+    for number, batch in enumerate(make_batches(tasks, lambda _: 4)):
         window = number // WINDOW
         assert all(window * WINDOW * 4 <= p.row < (window + 1) * WINDOW * 4 for p in batch.places)
 
@@ -103,12 +103,12 @@ def test_only_what_is_missing_is_asked_each_once(store):
     first = look_up(asker, [one, two, same], store)
     assert [(t.cell.place.row, t.parts) for t in first.missing] == [(i, ("answer", "p_true", "draw 1", "draw 2")) for i in (1, 2)]
     assert first.repeats == 4 and first.stored == {}
-    for batch in make(first.missing, lambda _: 1):
+    for batch in make_batches(first.missing, lambda _: 1):
         put(asker, store, batch)
     asker.draws = 4
     more = look_up(asker, [one, two, same], store)
     assert [t.parts for t in more.missing] == [("draw 3", "draw 4")] * 2 and more.stored["answer"] == 3
-    assert [b.parts for b in make(more.missing, lambda _: 8)] == [("draw 3", "draw 4")]
+    assert [b.parts for b in make_batches(more.missing, lambda _: 8)] == [("draw 3", "draw 4")]
 
 
 def test_another_wish_has_another_plan(store):
@@ -121,14 +121,14 @@ def test_another_wish_has_another_plan(store):
     (other,) = (PLANS / "t.infer").iterdir()
     planned(asker, every[:19], store)
     assert {kept, other}.isdisjoint((PLANS / "t.infer").iterdir())
-    forget(asker.stage)
+    remove_plan(asker.stage)
     assert not (PLANS / "t.infer").exists()
-    forget(asker.stage)
+    remove_plan(asker.stage)
 
 
 def test_what_was_lost_meanwhile_is_planned_too(store, tmp_path):
     asker, every = Asker(), cells(40, 1)
-    put(asker, store, make(look_up(asker, every, store).missing, lambda _: 40)[0])
+    put(asker, store, make_batches(look_up(asker, every, store).missing, lambda _: 40)[0])
     rest = planned(asker, every, store)
     for path in store.folder.glob("*.segment"):
         path.write_bytes(b"lost")

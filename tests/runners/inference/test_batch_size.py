@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qualm.runners.inference import batch_size
-from qualm.runners.inference.batch_size import MAX_BATCH, grow
+from qualm.runners.inference.batch_size import MAX_BATCH, largest_batch
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.runtime.settings import BATCH, Settings
 from tests.support.models.tiny_models import tiny_llava
@@ -26,7 +26,7 @@ def linear(base, each, calls=None):
 def test_the_largest_power_of_two_that_fits(room, expected):
     """1,000 bytes of weights and 10 for each prompt: 64 take 1,640 and 128 would take 2,280."""
     calls = []
-    assert grow(linear(1000, 10, calls), 1000, room, MAX_BATCH) == expected
+    assert largest_batch(linear(1000, 10, calls), 1000, room, MAX_BATCH) == expected
     assert max(calls) == expected  # what would not fit was not tried
 
 
@@ -36,20 +36,20 @@ def test_it_stops_where_memory_ends_against_expectation():
             raise torch.OutOfMemoryError("CUDA out of memory")
         return n
 
-    assert grow(uneven, 0, 10**6, MAX_BATCH) == 8
+    assert largest_batch(uneven, 0, 10**6, MAX_BATCH) == 8
     with pytest.raises(RuntimeError, match="shapes"):
-        grow(lambda n: n if n < 4 else (_ for _ in ()).throw(RuntimeError("shapes")), 0, 10**6, MAX_BATCH)
+        largest_batch(lambda n: n if n < 4 else (_ for _ in ()).throw(RuntimeError("shapes")), 0, 10**6, MAX_BATCH)
 
 
 def test_what_does_not_fit_alone_is_left_to_the_run():
     def full(n):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    assert grow(full, 0, 100, MAX_BATCH) == 1
+    assert largest_batch(full, 0, 100, MAX_BATCH) == 1
 
 
 def test_no_more_than_there_is():
-    assert grow(linear(0, 1), 0, 10**9, 5) == 4 and grow(linear(0, 1), 0, 10**9, 1) == 1
+    assert largest_batch(linear(0, 1), 0, 10**9, 5) == 4 and largest_batch(linear(0, 1), 0, 10**9, 1) == 1
 
 
 class Room:
@@ -83,8 +83,8 @@ def project(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(HfVlm, "answer", answer)
     monkeypatch.setattr(batch_size, "torch_device", lambda name: "cuda")
     monkeypatch.setattr(batch_size, "CudaMemory", lambda device: Room())
-    real = batch_size.measured
-    monkeypatch.setattr(batch_size, "measured", lambda asker, store, memory, device: real(asker, store, memory, "cpu"))
+    real = batch_size.measure_batch_sizes
+    monkeypatch.setattr(batch_size, "measure_batch_sizes", lambda asker, store, memory, device: real(asker, store, memory, "cpu"))
     made.asked = asked
     return made
 

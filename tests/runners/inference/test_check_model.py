@@ -15,9 +15,18 @@ import torch
 from qualm.runners.contracts.models import ANSWER, ModelContext, ModelError
 from qualm.runners.inference import check_model as module
 from qualm.runners.inference.check_cases import SHAPES, Case, scene_cases
-from qualm.runners.inference.check_model import DoctorOptions, checks, drift, examine, loaded, opened, speed, visit
+from qualm.runners.inference.check_model import (
+    DoctorOptions,
+    check_drift,
+    check_model,
+    checks,
+    examine,
+    load_onto_device,
+    open_model,
+    speed,
+)
 from qualm.runners.inference.hf.self_check import TOLERANCE
-from qualm.runners.inference.model_under_test import CheckResult, ModelUnderTest, attempt, judge
+from qualm.runners.inference.model_under_test import CheckResult, ModelUnderTest, judge_difference, run_check
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
@@ -40,7 +49,7 @@ def tested(folder, **args):
 
 
 def found(tested, *names):
-    return {name: attempt(name, checks()[name], tested) for name in names}
+    return {name: run_check(name, checks()[name], tested) for name in names}
 
 
 def ill(tested, change):
@@ -161,17 +170,17 @@ def test_an_unexpected_error_of_loading_is_a_result(llava, tmp_path, monkeypatch
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "loaded", refuse)
-    files, weights = visit(wish(llava), FEW)
+    monkeypatch.setattr(module, "load_onto_device", refuse)
+    files, weights = check_model(wish(llava), FEW)
     assert files.verdict == "ok" and (weights.check, weights.verdict) == ("weights", "error") and "no such operator" in weights.found
-    monkeypatch.setattr(module, "opened", refuse)
-    (only,) = visit(wish(llava), FEW)
+    monkeypatch.setattr(module, "open_model", refuse)
+    (only,) = check_model(wish(llava), FEW)
     assert (only.check, only.verdict) == ("files", "error")
 
 
 @pytest.mark.parametrize(("worst", "verdict"), [(0.0, "ok"), (1e-4, "ok"), (2e-4, "warn"), (0.02, "fail"), (math.inf, "fail")])
 def test_verdicts(worst, verdict):
-    finding = judge("x", worst, TOLERANCE["float32"], "apart", "do this")
+    finding = judge_difference("x", worst, TOLERANCE["float32"], "apart", "do this")
     assert finding.verdict == verdict and finding.advice == ("" if verdict == "ok" else "do this")
 
 
@@ -183,7 +192,7 @@ def test_scenes_have_shapes_and_a_shared_picture():
 
 def test_visit(folder, tmp_path):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
-    findings = {f.check: f for f in visit(wish, cases())}
+    findings = {f.check: f for f in check_model(wish, cases())}
     assert list(findings)[:2] == ["files", "weights"] and list(findings)[-2:] == ["speed and memory", "drift"]
     weights = findings["weights"].numbers
     assert weights["bytes"] == 4 * weights["parameters"]
@@ -191,7 +200,7 @@ def test_visit(folder, tmp_path):
     assert findings["drift"].numbers["samples"] == 5
     copy = shutil.copytree(folder, tmp_path / "torn")
     (copy / "model.safetensors").unlink()
-    (only,) = visit(replace(wish, folder=copy), cases())
+    (only,) = check_model(replace(wish, folder=copy), cases())
     assert (only.check, only.verdict) == ("files", "fail") and "safetensors" in only.found
 
 
@@ -213,7 +222,7 @@ def llava(tmp_path_factory):
 @pytest.fixture(scope="module")
 def examined(llava):
     model = hf_vlm(ModelContext("m", llava))
-    loaded(model, "cpu")
+    load_onto_device(model, "cpu")
     return ModelUnderTest(model, FEW)
 
 
@@ -222,7 +231,7 @@ def wish(llava, **more):
 
 
 def test_findings_come_in_order_and_drift_only_where_it_is_asked_for(llava):
-    names = [f.check for f in visit(wish(llava), FEW)]
+    names = [f.check for f in check_model(wish(llava), FEW)]
     assert names == ["files", "weights", *checks(), "speed and memory"]
 
 
@@ -230,30 +239,30 @@ def test_after_a_failure_nothing_is_timed(llava, monkeypatch):
     monkeypatch.setattr(
         module, "examine", lambda examined: iter([CheckResult("x", "ok", ""), CheckResult("y", "fail", ""), CheckResult("z", "ok", "")])
     )
-    assert [f.check for f in visit(wish(llava, drift=True), FEW)] == ["files", "weights", "x", "y", "z"]
+    assert [f.check for f in check_model(wish(llava, drift=True), FEW)] == ["files", "weights", "x", "y", "z"]
     monkeypatch.setattr(module, "examine", lambda examined: iter([CheckResult("x", "warn", "")]))
-    assert [f.check for f in visit(wish(llava), FEW)] == ["files", "weights", "x", "speed and memory"]
+    assert [f.check for f in check_model(wish(llava), FEW)] == ["files", "weights", "x", "speed and memory"]
 
 
 def test_files_or_weights_that_cannot_be_read_end_it(llava, tmp_path):
-    (only,) = visit(wish(tmp_path), FEW)
+    (only,) = check_model(wish(tmp_path), FEW)
     assert (only.check, only.verdict) == ("files", "fail") and only.found.startswith("model 'm': ") and only.advice
     copy = shutil.copytree(llava, tmp_path / "torn")
     file = copy / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])
-    files, weights = visit(wish(copy), FEW)
+    files, weights = check_model(wish(copy), FEW)
     assert (files.verdict, weights.check, weights.verdict) == ("ok", "weights", "fail") and "cannot be read" in weights.found
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "nonsense"}))
-    assert [f.verdict for f in visit(wish(copy), FEW)][-1] == "fail"
+    assert [f.verdict for f in check_model(wish(copy), FEW)][-1] == "fail"
 
 
 def test_a_key_that_is_missing_may_be_a_fault_of_transformers(llava, monkeypatch):
     def refuse(*_):
         raise KeyError("image_token")
 
-    monkeypatch.setattr(module, "opened", refuse)
-    (only,) = visit(wish(llava), FEW)
+    monkeypatch.setattr(module, "open_model", refuse)
+    (only,) = check_model(wish(llava), FEW)
     assert (only.check, only.verdict, only.found) == ("files", "fail", "KeyError: 'image_token'")
     assert only.advice.endswith(f"transformers {metadata.version('transformers')} cannot read them")
 
@@ -265,7 +274,7 @@ def test_an_error_is_one_line_with_its_kind_where_it_is_not_ours():
 def test_a_model_without_weights_is_none_for_the_doctor():
     served = DoctorOptions("m", "openai", {"model": "x", "base_url": "http://127.0.0.1:9/v1"})
     with pytest.raises(ModelError, match=r"^model 'm': openai has no weights here to examine; the doctor is for models of hf_vlm$"):
-        opened(served)
+        open_model(served)
 
 
 def test_what_the_files_are(examined, llava, tmp_path):
@@ -333,7 +342,7 @@ def test_signals_that_cannot_be_had_are_left_out_of_it(examined, monkeypatch):
 
 
 def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(examined, llava, monkeypatch):
-    found = drift(examined, wish(llava))
+    found = check_drift(examined, wish(llava))
     assert found.numbers["samples"] == 3 and found.verdict == ("warn" if found.numbers["by_batch"] else "ok")
 
     def answers(self, requests):
@@ -345,6 +354,6 @@ def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(examined,
     other = ModelUnderTest(examined.model, FEW)
     other.__dict__["baseline"] = [{ANSWER: SimpleNamespace(tokens=tokens)} for tokens in ([0], [1], [4])]
     monkeypatch.setattr(ModelUnderTest, "answers", answers)
-    found = drift(other, wish(llava))
+    found = check_drift(other, wish(llava))
     assert found.numbers == {"samples": 3, "by_batch": 1, "by_dtype": 1} and found.verdict == "warn" and "float32" in found.advice
     assert found.found == "as bfloat16 1 of 3 answers differ between batches of 1 and 3, 1 of 3 from those as float32"

@@ -15,8 +15,8 @@ from qualm.runners.inference.distributed import (
     REPLICAS,
     TENSOR_PARALLEL,
     _sharded,
+    load_spread,
     parallelism,
-    place,
 )
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import StageError, read_stage
@@ -42,17 +42,17 @@ def no_launcher(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_the_settings_mean(settings, how):
-    assert parallelism(Settings(**settings), together=True) == how
-    assert parallelism(Settings(**settings), together=False) == ALONE
+    assert parallelism(Settings(**settings), share_with_processes=True) == how
+    assert parallelism(Settings(**settings), share_with_processes=False) == ALONE
 
 
 def test_processes_that_the_settings_do_not_know_of_are_refused(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(StageError, match=r"several processes were started for this stage .* QUALM_DEVICES and QUALM_NODES"):
-        parallelism(Settings(), together=True)
+        parallelism(Settings(), share_with_processes=True)
     with pytest.raises(StageError, match="device_map has one process on one machine"):
-        parallelism(Settings(devices=2, strategy="device_map"), together=True)
-    assert parallelism(Settings(devices=2), together=True) == REPLICAS
+        parallelism(Settings(devices=2, strategy="device_map"), share_with_processes=True)
+    assert parallelism(Settings(devices=2), share_with_processes=True) == REPLICAS
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_spread_is_refused():
             raise AssertionError("not to be read")
 
     with pytest.raises(StageError, match="Plain cannot be spread over devices; set strategy = 'ddp'"):
-        place(Plain(), TENSOR_PARALLEL, None, 0)
+        load_spread(Plain(), TENSOR_PARALLEL, None, 0)
 
 
 def test_device_map_gives_the_same_bytes_on_one_device(tmp_path, tmp_path_factory):
@@ -103,7 +103,7 @@ def test_what_transformers_is_told(monkeypatch, how, argument):
         def load(self, spread):
             return spread
 
-    assert place(Spread(), how, None, 3) == argument
+    assert load_spread(Spread(), how, None, 3) == argument
     assert os.environ.get("LOCAL_RANK") == ("3" if how == TENSOR_PARALLEL else None)
 
 

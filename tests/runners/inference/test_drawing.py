@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 
-from qualm.runners.inference.audit import Lots, evenly
+from qualm.runners.inference.audit import Lots, split_evenly
 
 
 def drawn(seed, order, total=20, most=20):
@@ -14,9 +14,9 @@ def drawn(seed, order, total=20, most=20):
 
 
 def test_shares_are_as_even_as_strata_allow():
-    assert evenly({"a": 3, "b": 100, "c": 100}, 23) == {"a": 3, "b": 10, "c": 10}
-    assert evenly({"a": 3, "b": 100}, 1000) == {"a": 3, "b": 100} and evenly({}, 5) == {}
-    assert sum(evenly(dict.fromkeys("abcdefg", 9), 5).values()) == 5, "fewer than strata"
+    assert split_evenly({"a": 3, "b": 100, "c": 100}, 23) == {"a": 3, "b": 10, "c": 10}
+    assert split_evenly({"a": 3, "b": 100}, 1000) == {"a": 3, "b": 100} and split_evenly({}, 5) == {}
+    assert sum(split_evenly(dict.fromkeys("abcdefg", 9), 5).values()) == 5, "fewer than strata"
 
 
 def test_the_same_seed_draws_the_same_in_whatever_order_and_however_often_it_is_met():

@@ -24,7 +24,7 @@ from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.data.answers import Store
 from qualm.runners.inference import driver
 from qualm.runners.inference.batch_plan import AnswerTask, Batch
-from qualm.runners.inference.remote import record
+from qualm.runners.inference.remote import server_record
 from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.inference.shards import ShardAnswers
 from qualm.runners.runtime.settings import Settings
@@ -47,7 +47,7 @@ from tests.support.projects.asked_project import INFER, PARTS, asked_project
 )
 def test_keys_and_spending_stay_here(cluster: str, server: Any, elsewhere: bool) -> None:
     model = Served(server) if server else SimpleNamespace()
-    assert driver.goes_elsewhere(Settings(cluster=cluster), model) == elsewhere
+    assert driver.runs_on_cluster(Settings(cluster=cluster), model) == elsewhere
 
 
 class Served:
@@ -139,7 +139,7 @@ def test_shards_go_to_as_many_workers_as_there_is_room_for_two_at_a_time(tmp_pat
         ("", False, 1, 1, "auto", "", "")
     }
     assert [piece for piece in ray.objects if piece] == [b"d1 1", b"d1 2", b"d2 1", b"d2 2"], "each content is sent once"
-    assert record(case.stage).read_bytes() == b"line\n"
+    assert server_record(case.stage).read_bytes() == b"line\n"
 
 
 def test_a_worker_is_told_what_is_stored_of_its_places_and_whether_the_model_has_answered(
@@ -253,7 +253,7 @@ def test_one_worker_asks_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_server_is_asked_in_shards_of_two_rounds_or_eight(concurrency: int, sizes: list[int]) -> None:
     asker = SimpleNamespace(model=Served(SimpleNamespace(concurrency=concurrency)))
     tasks = [AnswerTask(SampleVariant(Place(0, i, 0, b""), 0, "", 0, ""), ("draw 1",) if i == 3 else ("answer",)) for i in range(21)]
-    shards = driver.shards_of(asker, tasks)
+    shards = driver.server_shards(asker, tasks)
     assert [len(shard.places) for shard in shards] == sizes and shards[-1] == Batch(("draw 1",), (Place(0, 3, 0, b""),))
 
 
@@ -348,7 +348,7 @@ def joined_with(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_ray_joins_a_cluster_once_and_says_little(joined_with: list[dict[str, Any]]) -> None:
     for address in (driver.HERE, "auto"):
         joined_with.clear()
-        assert driver.connected(Settings(cluster=address)) is driver.connected(Settings(cluster=address)) is sys.modules["ray"]
+        assert driver.connect_ray(Settings(cluster=address)) is driver.connect_ray(Settings(cluster=address)) is sys.modules["ray"]
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         assert joined_with == [{"address": None if address == driver.HERE else address, **quiet}]
 
@@ -356,10 +356,10 @@ def test_ray_joins_a_cluster_once_and_says_little(joined_with: list[dict[str, An
 def test_a_cluster_that_is_not_there(joined_with: list[dict[str, Any]]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as there:
         address = f"ray://127.0.0.1:{there.getsockname()[1]}"
-        driver.connected(Settings(cluster=address))
+        driver.connect_ray(Settings(cluster=address))
     assert [how["address"] for how in joined_with] == [address]
     joined_with.clear()
     for address in ("127.0.0.1:9", "ray://127.0.0.1:9"):
         with pytest.raises(StageError, match=rf"cluster = '{address}': Ray cannot be reached: .*refused"):
-            driver.connected(Settings(cluster=address))
+            driver.connect_ray(Settings(cluster=address))
     assert not joined_with

@@ -13,7 +13,7 @@ from qualm.registry.entries.published_models import verified
 from qualm.runners.contracts.models import ANSWER, Decoding, ModelContext
 from qualm.runners.inference.check_cases import scene_cases
 from qualm.runners.inference.check_model import checks
-from qualm.runners.inference.model_under_test import ModelUnderTest, attempt
+from qualm.runners.inference.model_under_test import ModelUnderTest, run_check
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.libraries import series
 from tests.support.models.plain_vlm import Plain
@@ -58,7 +58,7 @@ def tested(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", list(checks()))
 def test_check(tested, name):
-    finding = attempt(name, checks()[name], tested)
+    finding = run_check(name, checks()[name], tested)
     assert finding.verdict == ("warn" if name in WARNED.get(tested.model.label, ()) else "ok"), finding
 
 
@@ -68,7 +68,7 @@ def test_families_that_are_read_by_plain_passes(family, tmp_path):
     made = hf_vlm(ModelContext(family, PLAIN[family](tmp_path)), **template)
     made.load()
     own = ModelUnderTest(made, cases(), Decoding(5, 0.9))
-    findings = [attempt(name, check, own) for name, check in checks().items()]
+    findings = [run_check(name, check, own) for name, check in checks().items()]
     assert {f.check: f.verdict for f in findings if f.verdict != "ok"} == SKIPPED
 
 
@@ -102,7 +102,7 @@ def examined(family, folder):
     made = hf_vlm(ModelContext(family, folder))
     made.load()
     own = ModelUnderTest(made, cases(), Decoding(5, 0.9))
-    return bool(made.plain), {name: f.verdict for name, check in checks().items() if (f := attempt(name, check, own)).verdict != "ok"}
+    return bool(made.plain), {name: f.verdict for name, check in checks().items() if (f := run_check(name, check, own)).verdict != "ok"}
 
 
 def test_the_list_of_verified_families_is_of_these_tests():

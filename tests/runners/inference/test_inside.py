@@ -44,7 +44,7 @@ def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
         ("answer", "draw 1", "draw 2", f"{LAST} 1", f"{LAST} 2", GRADIENT, PROMPT), ("options", PROMPT)
     ]  # fmt: skip
     path = tmp_path / "t.parquet"
-    assert inside.write(asker, 0, cells, filled(tmp_path, asker, cells), path, {}) == 3 * 3 + 1
+    assert inside.write_internals_table(asker, 0, cells, filled(tmp_path, asker, cells), path, {}) == 3 * 3 + 1
     rows = pq.read_table(path).to_pylist()
     assert [(row["sample_id"], row["draw"]) for row in rows if row["sample_id"] in "az"] == [("a", 1), ("a", 2), ("a", 0), ("z", 0)]
     for row in rows:
@@ -62,7 +62,7 @@ def test_row_groups_come_to_about_as_many_bytes_as_are_to_be_in_memory(tmp_path,
     store, path, sizes = filled(tmp_path, asker, cells), tmp_path / "t.parquet", []
     for most in (1, 1 << 30):
         monkeypatch.setattr(inside, "GROUP_BYTES", most)
-        inside.write(asker, 0, cells, store, path, {})
+        inside.write_internals_table(asker, 0, cells, store, path, {})
         groups = pq.ParquetFile(path)
         sizes.append([len(set(groups.read_row_group(i)["sample_id"].to_pylist())) for i in range(groups.num_row_groups)])
     assert sizes == [[2, 1, 1], [2, 2]]
@@ -70,4 +70,4 @@ def test_row_groups_come_to_about_as_many_bytes_as_are_to_be_in_memory(tmp_path,
 
 def test_what_is_lost_is_said(tmp_path, asker):
     with pytest.raises(LostError):
-        inside.write(asker, 0, asker.survey()[0], Store(tmp_path / "empty", "m", "e"), tmp_path / "t.parquet", {})
+        inside.write_internals_table(asker, 0, asker.survey()[0], Store(tmp_path / "empty", "m", "e"), tmp_path / "t.parquet", {})

@@ -13,7 +13,7 @@ from qualm.runners.inference.local import answer_all, out_of_memory
 from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker
 from qualm.runners.inference.run import open_store
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError, read_stage
 from tests.support.models.tiny_models import tiny_llava
@@ -133,7 +133,7 @@ def test_pieces_that_are_stored_are_computed_where_all_is_asked_for_again(projec
     with chdir(project.folder):
         stage = read_stage("t/infer", Settings(device="cpu", workers=1, progress=False))
         question = open_inference(stage)
-        asker = Asker(question.model, engine(question.module), question.datasets, question.variants, question.needs, stage)
+        asker = Asker(question.model, find_engine(question.module), question.datasets, question.variants, question.needs, stage)
         places = [cell.place for cell in asker.survey()[0]]
         clean, noisy = ([place for place in places if place.variant == number] for number in (0, 1))
         cut, whole = Batch((ANSWER,), (*clean[:3], noisy[0])), Batch((ANSWER,), (clean[3],))

@@ -5,9 +5,9 @@ import torch
 
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference import model_under_test as module
-from qualm.runners.inference.hf.plain import followed
+from qualm.runners.inference.hf.plain import append_tokens
 from qualm.runners.inference.hf.self_check import TOLERANCE
-from qualm.runners.inference.model_under_test import Plain, attempt, judge
+from qualm.runners.inference.model_under_test import Plain, judge_difference, run_check
 from qualm.runners.prompts.question import messages
 from tests.support.models import plain_vlm
 from tests.support.models.loaded import loaded_model
@@ -19,10 +19,10 @@ from tests.support.models.tiny_models import FAMILIES, TEMPLATES
     "worst, verdict", [(0.0, "ok"), (0.1, "ok"), (0.11, "warn"), (1.0, "warn"), (1.01, "fail"), (float("inf"), "fail")]
 )
 def test_a_distance_is_right_up_to_the_first_limit_and_fails_beyond_the_second(worst, verdict):
-    result = judge("padding", worst, (0.1, 1.0), "batch and alone", "do this")
+    result = judge_difference("padding", worst, (0.1, 1.0), "batch and alone", "do this")
     assert result.verdict == verdict and result.advice == ("" if verdict == "ok" else "do this")
     assert result.found == f"batch and alone: {worst:.2g} nats at most"
-    bare = judge("padding", 0.123, (1, 2), "batch and alone", "do this", unit="")
+    bare = judge_difference("padding", 0.123, (1, 2), "batch and alone", "do this", unit="")
     assert (bare.found, bare.tolerance) == ("batch and alone: 0.12 at most", "1")
     assert result.tolerance == "0.1 nats" and result.numbers == {"worst": worst} and result.as_json()["check"] == "padding"
 
@@ -41,9 +41,9 @@ def test_a_check_that_raises(error, verdict, shown, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    result = attempt("template", check, None)
+    result = run_check("template", check, None)
     assert (result.check, result.verdict) == ("template", verdict) and result.found.endswith(shown) and result.advice
-    assert attempt("t", lambda tested: result, None) is result and module.DRAWS >= 2
+    assert run_check("t", lambda tested: result, None) is result and module.DRAWS >= 2
 
 
 @pytest.fixture(scope="module", params=["gemma3", "kosmos2", "llava", "paligemma", "qwen2_vl"])
@@ -69,7 +69,7 @@ def test_logits_and_forced_answers_are_the_oracles(model):
 def test_without_a_picture(model):
     if model.label == "paligemma":
         pytest.skip("its processor wants a picture")
-    prompt = model.render(messages("What color is the cube ?", image=False))
+    prompt = model.render(messages("What color is the cube ?", n_images=False))
     said = model.tokenizer("red", add_special_tokens=False)["input_ids"]
     logits = Plain(model).logits(prompt, None, said)
     assert torch.allclose(logits, plain_vlm.Plain(model).logits(prompt, None, said), atol=1e-9)
@@ -97,6 +97,6 @@ def test_a_prompt_is_not_begun_twice(model):
     if begins and prompt.startswith(begins):
         assert ids.count(model.tokenizer.bos_token_id) == 1
     inputs = {"input_ids": torch.tensor([[1, 2]]), "attention_mask": torch.tensor([[0, 1]]), "x": torch.ones(3)}
-    longer = followed(model.module, inputs, [7, 8])
+    longer = append_tokens(model.module, inputs, [7, 8])
     assert longer["input_ids"].tolist() == [[1, 2, 7, 8]] and longer["attention_mask"].tolist() == [[0, 1, 1, 1]]
     assert longer["x"].shape == (3,)

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from qualm.runners.inference import driver
-from qualm.runners.inference.driver import Parcel, packed
+from qualm.runners.inference.driver import Parcel, pack_stage
 from qualm.runners.inference.node import BUNDLE
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import Stage, stage_of
+from qualm.runners.runtime.stage import Stage, make_stage
 
 
 def stage(inputs: dict[str, Any]) -> Stage:
-    return stage_of("t/infer-m", {"kind": "infer", "params": {"n": 1}, "inputs": inputs, "outputs": {}, "seed": 7}, Settings())
+    return make_stage("t/infer-m", {"kind": "infer", "params": {"n": 1}, "inputs": inputs, "outputs": {}, "seed": 7}, Settings())
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_inputs_one_by_one_and_all_code_in_one(project: Path, monkeypatch: pytes
 
 
 def test_what_is_sent_of_a_stage() -> None:
-    key, raw = packed(stage({"model": "m"}))
-    again = stage_of(key, raw, Settings())
+    key, raw = pack_stage(stage({"model": "m"}))
+    again = make_stage(key, raw, Settings())
     assert (again.key, again.params, again.inputs, again.seed) == ("t/infer-m", {"n": 1}, {"model": "m"}, 7)
 
 

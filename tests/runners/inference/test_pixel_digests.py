@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.sample import IMAGES
 from qualm.runners.data.dataset import Variant
 from qualm.runners.inference import pixel_digests as module
-from qualm.runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
+from qualm.runners.inference.pixel_digests import ROOT, InputDigest, PixelDigestCache
 from qualm.runners.runtime.code_digest import Engine, imported_versions
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.models.tiny_models import tiny_llava
@@ -107,12 +107,12 @@ def test_sights_come_back_and_files_stay_few(tmp_path):
     with chdir(tmp_path):
         for i in range(2 * module.MANY_FILES + 3):
             seen = PixelDigestCache(Path("d"), variants(), 7)
-            seen.add(seen.key(1, bytes([i]) * 32, "s", "q"), Sight(f"{i}", (i, 2), None if i % 2 else "why ?"))
+            seen.add(seen.key(1, bytes([i]) * 32, "s", "q"), InputDigest(f"{i}", (i, 2), None if i % 2 else "why ?"))
             seen.save()
         assert len(list(ROOT.rglob("*.segment"))) <= module.MANY_FILES
         again = PixelDigestCache(Path("d"), variants(), 7)
         for i in range(2 * module.MANY_FILES + 3):
-            assert again.get(again.key(1, bytes([i]) * 32, "s", "q")) == Sight(f"{i}", (i, 2), None if i % 2 else "why ?")
+            assert again.get(again.key(1, bytes([i]) * 32, "s", "q")) == InputDigest(f"{i}", (i, 2), None if i % 2 else "why ?")
         assert again.get(None) is None and PixelDigestCache(Path("other"), variants(), 7).get(key()) is None
 
 

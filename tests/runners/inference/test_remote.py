@@ -8,8 +8,8 @@ import pytest
 
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.inference import batch_plan
-from qualm.runners.inference.remote import ask_all, record
-from qualm.runners.inference.run import open_store, table
+from qualm.runners.inference.remote import ask_all, server_record
+from qualm.runners.inference.run import generations_table, open_store
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.runtime.server_config import check_servers
 from qualm.runners.runtime.stage import StageError
@@ -43,7 +43,7 @@ def ask(asker):
 
 
 def lines(asker):
-    return [json.loads(line) for line in record(asker.stage).read_text().splitlines()]
+    return [json.loads(line) for line in server_record(asker.stage).read_text().splitlines()]
 
 
 def refusing(numbers, otherwise="red"):
@@ -55,13 +55,13 @@ def test_every_answer_is_stored_and_the_record_says_by_whom():
         asker = asking(server, 3, ["text", "token_logprobs", "p_yes", "draws"], logprobs=20)
         cells, store, left = ask(asker)
         assert left.missing == [] and left.stored == {"answer": 3, "p_yes": 3, "draw 1": 3, "draw 2": 3}
-        rows = table(asker, 0, cells, store).to_pylist()
+        rows = generations_table(asker, 0, cells, store).to_pylist()
         sent = len(server.bodies)
     assert [r["draw"] for r in rows] == [0, 1, 2] * 3 and all(0 <= r["p_yes"] <= 1 for r in rows[::3])
     (facts,) = lines(asker)
     assert facts["model"] == "toy" and facts["base_url"] == server.url and facts["undefined"] == [] and facts["dollars"] is None
     assert facts["served"] == {"toy-1 fp_7": sent} and facts["tokens"]["sent"] == 50 * sent
-    assert record(asker.stage) == Path(".qualm/runs/t/infer.served.jsonl")
+    assert server_record(asker.stage) == Path(".qualm/runs/t/infer.served.jsonl")
 
 
 def test_what_is_asked_about_an_answer_is_about_the_stored_one():
@@ -79,7 +79,7 @@ def test_nothing_to_do_writes_no_record():
     with toy_serving() as server:
         asker = asking(server, 1)
         ask_all(asker, open_store(asker, {}), [])
-    assert not record(asker.stage).exists()
+    assert not server_record(asker.stage).exists()
 
 
 def test_a_refusal_is_undefined_told_and_not_asked_again(capfd):
@@ -87,7 +87,7 @@ def test_a_refusal_is_undefined_told_and_not_asked_again(capfd):
         asker = asking(server, 3)
         cells, store, left = ask(asker)
         assert left.missing == [] and asker.stage.counters == {"rejected": 1}
-        assert [r["text"] for r in table(asker, 0, cells, store).to_pylist()] == ["red", None, "red"]
+        assert [r["text"] for r in generations_table(asker, 0, cells, store).to_pylist()] == ["red", None, "red"]
         (undefined,) = lines(asker)[0]["undefined"]
         reason = undefined.pop("reason")
         assert "against our rules" in reason
@@ -145,7 +145,7 @@ def test_ten_are_told_and_the_rest_counted(capfd, refused, more):
         ask(asker)
     told = capfd.readouterr().err.splitlines()
     assert sum(": undefined: " in line for line in told) == 10
-    assert told[10:] == ([f"t/infer: and {more} more undefined; all are in {record(asker.stage)}"] if more else [])
+    assert told[10:] == ([f"t/infer: and {more} more undefined; all are in {server_record(asker.stage)}"] if more else [])
     assert len(lines(asker)[0]["undefined"]) == refused
 
 
@@ -218,7 +218,7 @@ def test_every_odd_reply_of_the_cases_keeps_its_text_and_is_asked_for_once(tmp_p
         assert left.missing == [] and len(server.bodies) == len(names) == 41
         ask(asked())
         assert len(server.bodies) == 41
-        rows = {row["sample_id"]: row for row in table(asked(), 0, cells, store).to_pylist()}
+        rows = {row["sample_id"]: row for row in generations_table(asked(), 0, cells, store).to_pylist()}
     texts = {name: row["text"] for name, row in rows.items()}
     assert {name for name, text in texts.items() if text is None} == {
         "contentfilternull", "finishsafety", "reasoningnull", "nochoices", "error200",

@@ -11,7 +11,7 @@ from PIL import ImageDraw, ImageOps
 
 from qualm.registry.formats import pictures as formats
 from qualm.runners.contracts.models import Part
-from qualm.runners.data.answers import pixel_digest, subject
+from qualm.runners.data.answers import pixel_digest, subject_digest
 from qualm.runners.data.dataset import PerturbedFolder, Variant
 from qualm.runners.inference.requests import Place, _Decoded, _Start
 from qualm.runners.prompts.question import INSTRUCTION
@@ -126,7 +126,7 @@ def test_of_decoded_pictures_the_last_ones_stay(folder, monkeypatch):
     calls, plain = [], formats.decoded
     monkeypatch.setattr(formats, "decoded", lambda data: calls.append(1) or plain(data))
     asker = asker_of({"d": folder})
-    asker._decoded = _Decoded(most=RED.width * RED.height * 3)
+    asker._decoded = _Decoded(max_bytes=RED.width * RED.height * 3)
     (a, b, _, d), _ = asker.survey()
     asker.request(d.place, ("answer",))  # threads look at samples in no certain order
     calls.clear()
@@ -251,7 +251,7 @@ def test_keys_hold_all_that_a_part_depends_on_and_no_more(folder):
     cells, _ = asker.survey()
     a, d = cells[0].place, cells[3].place
     stream = int.from_bytes(hashlib.sha256(b"7\0a").digest()[:16], "big")
-    greedy, about = {"method": "greedy", "max_new_tokens": 4}, subject(Part("x"), ["y"])
+    greedy, about = {"method": "greedy", "max_new_tokens": 4}, subject_digest(Part("x"), ["y"])
     drawn = {"temperature": 0.5, "top_p": 0.9}
     limited = asker_of({"d": folder}, needs=["draws"], draws=2, temperature=0.5, top_p=0.9, top_k=50)
     assert limited.key(a, "draw 2") == key(a, ["draw 2", {**greedy, "method": "sample", **drawn, "top_k": 50}], stream).digest()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.inference.resources import MEMORY, needed, room
+from qualm.runners.inference.resources import MEMORY, count_workers, worker_resources
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import stage_of
+from qualm.runners.runtime.stage import make_stage
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_needs(
     MEMORY.mkdir(parents=True)
     (MEMORY / "t.json").write_text(json.dumps({"infer-m": 5_000_000_000}))
     raw: dict[str, Any] = {"kind": "infer", "params": {}, "inputs": {}, "outputs": {}, "seed": 7}
-    assert needed(stage_of("t/infer-m", raw, Settings(device=device)), remote, total) == needs
+    assert worker_resources(make_stage("t/infer-m", raw, Settings(device=device)), remote, total) == needs
     if device == "cpu":
-        assert needed(stage_of("t/infer-other", raw, Settings(device=device)), remote, total) == {"CPU": 1}
+        assert worker_resources(make_stage("t/infer-other", raw, Settings(device=device)), remote, total) == {"CPU": 1}
 
 
 def test_room() -> None:
-    assert room({"CPU": 1, "GPU": 1}, {"CPU": 16, "GPU": 3.0}) == 3
-    assert room({"CPU": 1, "memory": 5.0}, {"CPU": 16, "memory": 24.0}) == 4
-    assert room({"CPU": 1, "GPU": 1}, {"CPU": 16}) == 0
+    assert count_workers({"CPU": 1, "GPU": 1}, {"CPU": 16, "GPU": 3.0}) == 3
+    assert count_workers({"CPU": 1, "memory": 5.0}, {"CPU": 16, "memory": 24.0}) == 4
+    assert count_workers({"CPU": 1, "GPU": 1}, {"CPU": 16}) == 0

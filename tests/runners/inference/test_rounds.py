@@ -118,7 +118,7 @@ def test_nothing_is_bought_twice_whichever_step_a_kill_hits(monkeypatch, tmp_pat
                     project.run(spec="t")
                 count["kill"] = 0
             project.run(spec="t")
-            outcomes[kill] = (project.rows("open"), server.bought, spending.spending(project.folder, ".qualm/store", "t"), server.live)
+            outcomes[kill] = (project.rows("open"), server.bought, spending.read_spent(project.folder, ".qualm/store", "t"), server.live)
         total = count["at"] if not kill else total  # noqa: F821 - the first run is not killed
         kill += stride
         if kill > total:
@@ -309,7 +309,7 @@ def test_a_limit_on_spending_sends_what_it_leaves_room_for(project):
         project.url = server.url
         project.stage(["open"], needs=["text"])
         counters = project.run(spec="t").counters
-        spent = spending.spending(project.folder, ".qualm/store", "t")
+        spent = spending.read_spent(project.folder, ".qualm/store", "t")
     assert [b["request_counts"]["total"] for b in server.batches.values()] == [2, 1]
     assert spent.open == 0 and spent.settled == pytest.approx(3 * 50 * 450 / 1e6) and counters["cents spent"] == 7
 
@@ -327,7 +327,7 @@ def test_a_batch_that_nobody_needs_any_more_is_waited_for_where_its_money_is(pro
         project.stage(["open"], needs=["text"])
         project.run(spec="t")
     assert [row["text"] is not None for row in project.rows("open")] == [True] * 3
-    assert [path for path in folder(project).iterdir() if path.suffix != ".lock"] == [] and spending.spending(
+    assert [path for path in folder(project).iterdir() if path.suffix != ".lock"] == [] and spending.read_spent(
         project.folder, ".qualm/store", "t"
     ).open == 0
 

@@ -16,7 +16,7 @@ from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.inference import run
 from qualm.runners.inference.batch_plan import PLANS, AnswerTask, Lookup
 from qualm.runners.inference.keys import stored_keys
-from qualm.runners.inference.run import answer_tables, open_store, table
+from qualm.runners.inference.run import answer_tables, generations_table, open_store
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.stage import StageError
 from tests.support.models.tiny_models import tiny_llava
@@ -105,20 +105,20 @@ def test_another_process_that_is_not_the_first_gives_no_tables(model, tmp_path, 
     """With nothing planned it waits for nothing either: its share is empty."""
     calls = []
     monkeypatch.setattr(run, "is_first", lambda: False)
-    monkeypatch.setattr(run, "follow", lambda asker, store: calls.append(type(store)))
-    assert tables(model, [opened(tmp_path)], together=True)[0] == [] and calls == [Store]
+    monkeypatch.setattr(run, "answer_share", lambda asker, store: calls.append(type(store)))
+    assert tables(model, [opened(tmp_path)], share_with_processes=True)[0] == [] and calls == [Store]
 
 
 def test_answers_that_go_while_they_are_tabulated_are_told(model, tmp_path, monkeypatch):
     """Somebody clears the cache at the wrong moment."""
-    plain = run.table
+    plain = run.generations_table
 
     def cleared(asker, number, cells, store):
         for path in store.folder.glob("*.segment"):
             path.unlink()
         return plain(asker, number, cells, store)
 
-    monkeypatch.setattr(run, "table", cleared)
+    monkeypatch.setattr(run, "generations_table", cleared)
     with pytest.raises(StageError, match=r"3 of 3 answers are not stored \(any more\); run it again, and they are computed again$"):
         tables(model, [opened(tmp_path)])
 
@@ -221,7 +221,7 @@ def filled(folders, needs, variants=(CLEAN,), **params):
 
 def test_every_column_and_row(folders):
     asker, cells, store = filled(folders, ALL, draws=2)
-    made = table(asker, 0, cells[:3], store)
+    made = generations_table(asker, 0, cells[:3], store)
     assert made.schema == GENERATIONS
     rows = made.to_pylist()
     assert [(r["sample_id"], r["variant"], r["draw"]) for r in rows] == [(n, "clean", d) for n in "ab" for d in range(3)] + [
@@ -278,7 +278,7 @@ def test_malformed_texts_of_likeliest_tokens_are_undefined(text):
 
 def test_columns_that_nobody_needs_are_null_but_for_the_text(folders):
     asker, cells, store = filled(folders, ["p_true"])
-    rows = table(asker, 0, cells[:3], store).to_pylist()
+    rows = generations_table(asker, 0, cells[:3], store).to_pylist()
     assert [r["text"] for r in rows] == ["answer 0", "answer 1", "A"] and [r["p_true"] for r in rows] == [1 / 8, 2 / 8, None]
     assert all(
         r[name] is None for r in rows for name in ("token_logprobs", "token_entropies", "option_logits", *SIGNALS) if name != "p_true"
@@ -287,26 +287,26 @@ def test_columns_that_nobody_needs_are_null_but_for_the_text(folders):
 
 def test_the_data_set_and_variant_of_a_cell(folders):
     asker, cells, store = filled(folders, ["text"], [BLUR, CLEAN])
-    rows = table(asker, 0, [cell for cell in cells if cell.place.dataset == 0], store).to_pylist()
+    rows = generations_table(asker, 0, [cell for cell in cells if cell.place.dataset == 0], store).to_pylist()
     assert [(r["sample_id"], r["variant"]) for r in rows] == [("a", "blur@radius=2.0"), ("a", "clean"), ("b", "clean"), ("c", "clean")]
-    (row,) = table(asker, 1, cells[-1:], store).to_pylist()
+    (row,) = generations_table(asker, 1, cells[-1:], store).to_pylist()
     assert (row["sample_id"], row["text"], row["variant"]) == ("z", "answer 4", "clean")
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4])
 def test_cells_are_taken_in_pieces_that_leave_no_trace(folders, monkeypatch, chunk):
     asker, cells, store = filled(folders, ALL, draws=2)
-    whole = table(asker, 0, cells[:3], store)
+    whole = generations_table(asker, 0, cells[:3], store)
     monkeypatch.setattr(run, "CHUNK_CELLS", chunk)
-    assert table(asker, 0, cells[:3], store).to_pylist() == whole.to_pylist()
+    assert generations_table(asker, 0, cells[:3], store).to_pylist() == whole.to_pylist()
 
 
 def test_no_cells_make_an_empty_table(folders):
     asker, _, store = filled(folders, ["text"])
-    assert table(asker, 0, [], store).schema == GENERATIONS and table(asker, 0, [], store).num_rows == 0
+    assert generations_table(asker, 0, [], store).schema == GENERATIONS and generations_table(asker, 0, [], store).num_rows == 0
 
 
 def test_a_part_that_is_not_stored_is_no_row_of_nulls(folders):
     asker, cells, _ = filled(folders, ["text"])
     with pytest.raises(LostError, match="3 of 3 answers are not stored"):
-        table(asker, 0, cells[:3], Store(folders["d"].parent / "other", "m", "e"))
+        generations_table(asker, 0, cells[:3], Store(folders["d"].parent / "other", "m", "e"))

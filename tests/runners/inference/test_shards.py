@@ -11,8 +11,8 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.runners.data.segments import parse_segment
-from qualm.runners.inference.batch_plan import Batch, PlanFile, look_up, stored
-from qualm.runners.inference.driver import packed
+from qualm.runners.inference.batch_plan import Batch, PlanFile, look_up, stored_parts
+from qualm.runners.inference.driver import pack_stage
 from qualm.runners.inference.run import open_store
 from qualm.runners.inference.shards import Shards
 from qualm.runners.runtime.settings import Settings
@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def test_its_rows_are_those_of_the_stage(project: Project) -> None:
     settings = Settings(device="cpu", batch_size=2, workers=1, progress=False)
     stage = read_stage(f"t/{INFER}", settings)
-    shards = Shards(OPENER, *packed(stage), settings)
+    shards = Shards(OPENER, *pack_stage(stage), settings)
     asker = shards.asker
     assert shards.identity["model"] == asker.model.digest and shards.identity["libraries"] == dict(asker.engine.libraries)
     cells, broken = asker.survey()
@@ -43,11 +43,11 @@ def test_its_rows_are_those_of_the_stage(project: Project) -> None:
     empty = open_store(asker, {})
     work = PlanFile(asker, cells).remaining_work(asker, look_up(asker, cells, empty).missing, empty, lambda _: 2)
     batch = work.batches[0]
-    assert isinstance(batch, Batch) and len(batch.places) == 2 and not stored(asker, batch, empty).any()
+    assert isinstance(batch, Batch) and len(batch.places) == 2 and not stored_parts(asker, batch, empty).any()
     answers = shards.answer(batch, None, False)
     for segment in answers.segments:
         empty.add(parse_segment(segment))
-    assert stored(asker, batch, empty).all() and answers.served == b""
+    assert stored_parts(asker, batch, empty).all() and answers.served == b""
     keys = [asker.key(place, part) for place in batch.places for part in ("answer", "draw 1", "draw 2")]
     here, there = whole.take(keys).to_pylist(), empty.take(keys).to_pylist()
     assert [row["tokens"] for row in here] == [row["tokens"] for row in there]

@@ -35,8 +35,8 @@ class Model:
 )
 def test_the_tokens_that_are_declared_are_read(of, read):
     thoughts = read_thoughts(STORED, SOURCES, 6, Model(Thinking(of=of, budget=6)))
-    assert thoughts.read("token_logprobs", LOGPROBS).to_pylist() == read
-    assert thoughts.read("p_yes", LOGPROBS) is LOGPROBS
+    assert thoughts.select_tokens("token_logprobs", LOGPROBS).to_pylist() == read
+    assert thoughts.select_tokens("p_yes", LOGPROBS) is LOGPROBS
 
 
 def test_thinking_and_what_has_no_answer_stand_in_columns_of_their_own():
@@ -50,5 +50,5 @@ def test_thinking_and_what_has_no_answer_stand_in_columns_of_their_own():
 @pytest.mark.parametrize("model", [object(), Model(None), Model(Thinking(on=False))])
 def test_other_models_have_none_of_it(model):
     thoughts = read_thoughts(STORED, SOURCES, 6, model)
-    assert thoughts.read("token_logprobs", LOGPROBS) is LOGPROBS and not thoughts.counts()
+    assert thoughts.select_tokens("token_logprobs", LOGPROBS) is LOGPROBS and not thoughts.counts()
     assert all(column.null_count == 6 for column in thoughts.columns().values())

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.data import answers
-from qualm.runners.data.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
+from qualm.runners.data.answers import Store, base_key, decoding_bytes, part_key, read_about, subject_digest
 from qualm.runners.data.maintenance import list_holdings
 from qualm.runners.data.refusal import accept, refuse
 from qualm.runners.runtime import code_digest, libraries
@@ -104,13 +104,19 @@ def test_refused_answers_are_computed_again(project):
 
 def test_parts_of_a_plugin_of_anybody_elses_depend_on_every_version_it_stands_on():
     own = Engine((), {"draws": 2, "answers": 1}, "content")
-    assert own.behind("answer") == own.behind("draw 1") == {"draws": 2}
-    assert not own.takes("answer", {}) and own.identity != Engine((), {}, "other").identity
+    assert own.changed_versions("answer") == own.changed_versions("draw 1") == {"draws": 2}
+    assert not own.accepts("answer", {}) and own.identity != Engine((), {}, "other").identity
 
 
 def test_keys_of_signals_hold_the_answer():
     base, how = base_key("m", "e", "p", None, "q"), decoding_bytes("p_true", {})
-    abouts = [subject(Part("red", [1])), subject(Part("red", [2])), subject(Part("red")), subject(Part("red", [1]), ["red"]), b""]
+    abouts = [
+        subject_digest(Part("red", [1])),
+        subject_digest(Part("red", [2])),
+        subject_digest(Part("red")),
+        subject_digest(Part("red", [1]), ["red"]),
+        b"",
+    ]
     assert len({part_key(base, how, 0, about) for about in abouts}) == len(abouts)
     assert decoding_bytes("p_true", {}, {"answers": 2}) != how
 

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.runners.prompts.question import INSTRUCTION, SHORT, Prompt, messages, p_true_sampling, render_question, render_target
+from qualm.runners.prompts.question import INSTRUCTION, SHORT, Prompt, messages, p_true_sampling_prompt, render_question, render_target
 
 
 def test_open_question_is_left_alone():
@@ -42,9 +42,9 @@ def test_messages_hold_the_image_first():
     (turn,) = messages("q?", ["yes", "no"])
     assert turn["role"] == "user"
     assert [part["type"] for part in turn["content"]] == ["image", "text"]
-    assert [part["type"] for part in messages("q?", image=False)[0]["content"]] == ["text"]
+    assert [part["type"] for part in messages("q?", n_images=False)[0]["content"]] == ["text"]
 
 
 def test_a_sampled_answer_is_one_line_whatever_it_holds():
-    lines = p_true_sampling("q?", "red", ["red\nor  blue", "", " no "]).split("\n")
+    lines = p_true_sampling_prompt("q?", "red", ["red\nor  blue", "", " no "]).split("\n")
     assert lines[2:6] == ["red or blue", "", "no", "Possible answer: red"]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.prompts.question import Prompt
-from qualm.runners.prompts.templates import PromptError, fill, misfit, read_prompt, replace_sections
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, find_misfit, read_prompt, replace_sections
 
 
 def test_our_own_prompts_and_a_users(tmp_path):
@@ -21,7 +21,7 @@ def test_a_prompt_that_is_not_there():
 
 
 def test_every_place_is_filled_once_and_values_are_no_places():
-    assert fill("{a} and {b}, {a}; {A} {}", {"a": "{b}", "b": "2"}, "p.md") == "{b} and 2, {b}; {A} {}"
+    assert fill_placeholders("{a} and {b}, {a}; {A} {}", {"a": "{b}", "b": "2"}, "p.md") == "{b} and 2, {b}; {A} {}"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_every_place_is_filled_once_and_values_are_no_places():
 )
 def test_places_and_values_must_match(prompt, message):
     with pytest.raises(PromptError, match=re.escape(message)):
-        fill(prompt, {"a": "1", "b": "2"}, "p.md")
+        fill_placeholders(prompt, {"a": "1", "b": "2"}, "p.md")
 
 
 PROMPT = "Intro\n\n## One\n\nfirst\n\n## Two\n\nsecond"
@@ -70,5 +70,5 @@ def test_every_prompt_of_ours_can_be_read():
 )
 def test_a_confidence_target_is_stated_and_can_be_declined(prompt, choices, said):
     questions = SimpleNamespace(samples=[{"choices": choices}], hints=[""])
-    found = misfit(Prompt(confidence_target=0.75, **prompt), questions, in_words=True)
+    found = find_misfit(Prompt(confidence_target=0.75, **prompt), questions, judges_words=True)
     assert found.startswith(said) and bool(found) == bool(said)

@@ -12,7 +12,7 @@ import pytest
 from qualm.runners.reporting.appendix import data_row, facts_of, format_plugin, model_row
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.run_times import write_times
-from qualm.runners.runtime.stamp import facts_in_words, picture, read_stamp, write_stamp
+from qualm.runners.runtime.stamp import facts_in_words, facts_svg, read_stamp, write_stamp
 from qualm.runners.stages.report import render
 from tests.support.processes.chromium import Chromium
 from tests.support.projects.finished_project import git
@@ -130,7 +130,7 @@ def test_the_commit_is_beside_the_page_and_not_in_it(tmp_path: Path) -> None:
     write_stamp("small", tmp_path)
     assert dict(facts_in_words(read_stamp("small", tmp_path) or {}))["Git commit"] == f"{commit} with uncommitted changes"
     assert commit in (tmp_path / ".qualm/runs/small/made.svg").read_text()
-    assert "&lt;b&gt;" in picture(facts | {"processor": "<b>"})
+    assert "&lt;b&gt;" in facts_svg(facts | {"processor": "<b>"})
 
 
 def test_a_browser_shows_the_commit_where_the_record_lies(fabricate: Callable[..., Any], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.plugins.registry import get
-from qualm.runners.data.rows import choose
+from qualm.runners.data.rows import choose_stratified
 from qualm.runners.review import bench as module
 from qualm.runners.review.bench import AdjustablePerturbation, Answer, Bench, Respondent, open_dataset
 from qualm.runners.review.effects import DISTANCES, distance_goal, mean_reading, share_goal, share_reading
@@ -64,7 +64,7 @@ def test_scored_samples_that_the_perturbation_could_change(folder):
     assert names(dataset(folder)) == ["a", "b", "c"] and names(dataset(folder, "cross")) == ["a", "b", "c"]
     assert names(dataset(folder, "text")) == ["a", "b", "c", "d"] and names(dataset(folder, splits=["train"])) == ["t"]
     for seed in (7, 8):
-        chosen = choose([("a", "x"), ("b", "x"), ("c", "")], 2, seed)
+        chosen = choose_stratified([("a", "x"), ("b", "x"), ("c", "")], 2, seed)
         assert set(names(dataset(folder, samples=2, seed=seed))) == chosen and len(chosen) == 2
     words = write_samples(folder.parent / "w", [sample("d", None, "?")], {})
     with pytest.raises(

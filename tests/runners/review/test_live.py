@@ -10,7 +10,7 @@ import pytest
 from qualm.registry.plugins.registry import get
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.plugins.perturbations.clip_mask import Clip, mask
+from qualm.runners.plugins.perturbations.clip_mask import Clip, relevance_mask
 from qualm.runners.review.bench import AdjustablePerturbation, Bench, open_dataset
 from qualm.runners.review.knobs import numeric_knobs
 from qualm.runners.review.live import VARIANTS, Workshop
@@ -40,7 +40,7 @@ def test_a_mask_follows_its_strength(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [k.name for k in numeric_knobs(masked.subject.plugin, args)] == ["strength"]
     original, question = masked.item(0, None) or (None, "")
     assert original is not None
-    where = mask(Clip(clip, "cpu").relevance(original, question, "class_attention", -2), original.size)
+    where = relevance_mask(Clip(clip, "cpu").relevance(original, question, "class_attention", -2), original.size)
     for strength in (0.0, 0.3, 1.0):
         made = masked.item(0, {"strength": strength})
         assert made is not None and made[0] is not None and made[1] == question

@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.runtime import code_digest, libraries
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from tests.support.checks.other_versions import raised
 
 
@@ -41,7 +41,7 @@ def edit(path, old, new):
 
 
 def test_closure_is_what_runs(house):
-    found = code_digest.closure("qualm.runners.plugins.models.m")
+    found = code_digest.module_files("qualm.runners.plugins.models.m")
     assert set(found) == {
         "qualm.runners",
         "qualm.runners.plugins.models",
@@ -103,18 +103,18 @@ def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
 
 
 def test_our_own_modules_count_by_their_versions(monkeypatch):
-    own = engine("qualm.runners.plugins.models.hf_vlm")
-    assert own.plugins == ("models/hf_vlm",) and not own.content and own.behind() == {}
+    own = find_engine("qualm.runners.plugins.models.hf_vlm")
+    assert own.plugins == ("models/hf_vlm",) and not own.content and own.changed_versions() == {}
     assert set(own.versions) == {"answers", "draws", "options", "priors", "divergences", "internals", "self_reports"}
     raised(monkeypatch, "draws")
-    later = engine("qualm.runners.plugins.models.hf_vlm")
-    assert later.identity == own.identity and later.behind("draw 3") == {"draws": 2} == later.behind()
-    assert later.behind("answer") == {} == later.behind("p_true_sampling")
-    assert later.takes("answer", {}) and not later.takes("draw 3", {}) and later.takes("draw 3", {"draws": 2})
-    assert not own.takes("draw 1", {"draws": 2})
+    later = find_engine("qualm.runners.plugins.models.hf_vlm")
+    assert later.identity == own.identity and later.changed_versions("draw 3") == {"draws": 2} == later.changed_versions()
+    assert later.changed_versions("answer") == {} == later.changed_versions("p_true_sampling")
+    assert later.accepts("answer", {}) and not later.accepts("draw 3", {}) and later.accepts("draw 3", {"draws": 2})
+    assert not own.accepts("draw 1", {"draws": 2})
     raised(monkeypatch, "answers")
     parts = ("answer", "options", "draw 1", "p_yes", "hidden_states/0.5/prompt_last", "token_ends 1")
-    assert all("answers" in engine("qualm.runners.plugins.models.hf_vlm").behind(part) for part in parts)
+    assert all("answers" in find_engine("qualm.runners.plugins.models.hf_vlm").changed_versions(part) for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -133,29 +133,29 @@ def test_our_own_modules_count_by_their_versions(monkeypatch):
     ],
 )
 def test_kinds_of_answers_of_our_plugins(module, kinds):
-    assert set(engine(module).versions) == kinds and not engine(module).content
+    assert set(find_engine(module).versions) == kinds and not find_engine(module).content
 
 
 @pytest.mark.parametrize("module", ["qualm.runners.plugins.metrics.ece", "qualm.runners.scoring.measuring.curves"])
 def test_code_of_scores_counts_by_its_content(module):
-    assert engine(module).content and not engine(module).versions
+    assert find_engine(module).content and not find_engine(module).versions
 
 
 def test_a_plugin_of_a_users_own_counts_by_its_content_and_by_all_versions_of_its_kind(house, monkeypatch):
-    before = engine("qualm.runners.plugins.models.m")
+    before = find_engine("qualm.runners.plugins.models.m")
     assert before.content and {"answers", "draws", "served_answers"} <= set(before.versions) and not before.plugins
     edit(house / "runners/helper.py", "f()", "f() + 1")
     code_digest.source_digest.cache_clear()
-    assert engine("qualm.runners.plugins.models.m") == before, "the engine counts by its versions"
+    assert find_engine("qualm.runners.plugins.models.m") == before, "the engine counts by its versions"
     raised(monkeypatch, "draws")
-    assert engine("qualm.runners.plugins.models.m").behind("answer") == {"draws": 2}
+    assert find_engine("qualm.runners.plugins.models.m").changed_versions("answer") == {"draws": 2}
     edit(house / "runners/plugins/models/m.py", "from qualm.runners import helper", "from qualm.runners import helper\nX = 1")
     code_digest.source_digest.cache_clear()
-    assert engine("qualm.runners.plugins.models.m").identity != before.identity
+    assert find_engine("qualm.runners.plugins.models.m").identity != before.identity
 
 
 def test_the_engine_of_hf_vlm_is_small():
-    assert set(code_digest.closure("qualm.runners.plugins.models.hf_vlm")) == {
+    assert set(code_digest.module_files("qualm.runners.plugins.models.hf_vlm")) == {
         "qualm.runners.contracts",
         "qualm.runners.contracts.models",
         "qualm.runners.contracts.parts",

@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.runners.runtime import libraries
-from qualm.runners.runtime.libraries import ANY, EXACT, MINOR, library_version, library_versions, same, series
+from qualm.runners.runtime.libraries import ANY, EXACT, MINOR, are_equal_versions, library_version, library_versions, series
 
 
 def test_versions_say_nothing_of_the_build(monkeypatch):
@@ -24,10 +24,10 @@ def test_versions_say_nothing_of_the_build(monkeypatch):
 )
 def test_releases_that_count_as_the_same(library, one, other, equal):
     assert (series(library, one) == series(library, other)) is equal
-    assert same(MINOR, {library: one}, {library: other}) is equal
-    assert same(ANY, {library: one}, {library: other}) and not same(EXACT, {library: one}, {library: other})
-    assert same(EXACT, {library: one}, {library: one})
+    assert are_equal_versions(MINOR, {library: one}, {library: other}) is equal
+    assert are_equal_versions(ANY, {library: one}, {library: other}) and not are_equal_versions(EXACT, {library: one}, {library: other})
+    assert are_equal_versions(EXACT, {library: one}, {library: one})
 
 
 def test_a_library_that_only_one_side_has_is_a_difference():
-    assert not same(MINOR, {"torch": "2.9"}, {"torch": "2.9", "numpy": "2.3"}) and same(ANY, {}, {"numpy": "2"})
+    assert not are_equal_versions(MINOR, {"torch": "2.9"}, {"torch": "2.9", "numpy": "2.3"}) and are_equal_versions(ANY, {}, {"numpy": "2"})

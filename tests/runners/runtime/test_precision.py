@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.sample import CORRELATIONS, GENERATIONS, SCORES
-from qualm.runners.contracts.models import Part, as_kept
-from qualm.runners.runtime.precision import FINEST, result, significant, stored_share, stored_value
+from qualm.runners.contracts.models import Part, round_part
+from qualm.runners.runtime.precision import FINEST, round_result, significant, stored_share, stored_value
 from qualm.runners.runtime.records import read_table, write_csv, write_table
 
 NOISE = 1e-13
@@ -16,7 +16,7 @@ NOISE = 1e-13
 MANY = 20_000
 
 
-@pytest.mark.parametrize("how", [stored_value, stored_share, significant, result])
+@pytest.mark.parametrize("how", [stored_value, stored_share, significant, round_result])
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3, 0.9])
 def test_noise_hardly_ever_reaches_what_is_kept(how, size):
     rng = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def test_noise_hardly_ever_reaches_what_is_kept(how, size):
 
 @pytest.mark.parametrize("value", [1e-30, 1e-7, 0.1, 0.5, 0.9, 1 - 1e-7, 1.0, 3.3, 20.123456789, -17.3, -1e-7])
 def test_what_is_kept_is_near_and_kept_as_it_is(value):
-    hows = [stored_value, significant, result, *([stored_share] if 0 <= value <= 1 else [])]
+    hows = [stored_value, significant, round_result, *([stored_share] if 0 <= value <= 1 else [])]
     for how in hows:
         assert how(how(value)) == how(value)
         assert how(value) == pytest.approx(value, rel=5e-6, abs=10.0**-FINEST)
@@ -42,9 +42,9 @@ def test_a_sure_answer_stays_apart_from_a_surer_one():
 
 
 def test_no_zero_is_negative_and_what_is_no_number_stays_so():
-    for how in (stored_value, result):
+    for how in (stored_value, round_result):
         assert math.copysign(1, how(-1e-17)) == 1
-    for how in (stored_value, result, significant):
+    for how in (stored_value, round_result, significant):
         assert how(math.inf) == math.inf
         assert how(-math.inf) == -math.inf
         assert math.isnan(how(math.nan))
@@ -52,9 +52,9 @@ def test_no_zero_is_negative_and_what_is_no_number_stays_so():
 
 def test_parts_are_rounded_by_what_they_are():
     part = Part("a", [1], [-0.12345678], [1.23456789], [0.99999998765])
-    assert as_kept("answer", part) == Part("a", [1], [-0.123457], [1.234568], [1.0])
-    assert as_kept("p_true", part).numbers == [pytest.approx(0.999999988, abs=1e-15)]
-    assert as_kept("options", Part(numbers=[12.3456789])) == Part(numbers=[12.345679])
+    assert round_part("answer", part) == Part("a", [1], [-0.123457], [1.234568], [1.0])
+    assert round_part("p_true", part).numbers == [pytest.approx(0.999999988, abs=1e-15)]
+    assert round_part("options", Part(numbers=[12.3456789])) == Part(numbers=[12.345679])
 
 
 def test_tables_and_plots_round_results_alike(tmp_path):

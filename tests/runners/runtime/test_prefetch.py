@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import map_ahead
 
 
 def test_ahead_keeps_order_and_bounds_what_waits():
@@ -18,7 +18,7 @@ def test_ahead_keeps_order_and_bounds_what_waits():
         return i
 
     got = []
-    for i in ahead(work, range(50), workers=3, depth=2):
+    for i in map_ahead(work, range(50), workers=3, depth=2):
         got.append(i)
         assert len(started) <= i + 3 * 2 + 2
     assert got == list(range(50))
@@ -31,4 +31,4 @@ def test_ahead_passes_errors_on_and_stops():
         return i
 
     with pytest.raises(ValueError, match="five"):
-        list(ahead(work, range(10**6), workers=2))
+        list(map_ahead(work, range(10**6), workers=2))

@@ -8,8 +8,19 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from qualm.runners.runtime.colours import GRID, INK, MUTED, PAPER, SERIES
-from qualm.runners.runtime.plot import Plot, between
-from qualm.runners.runtime.printed import BAR, PALETTE, Axes, Drawing, PlotPanel, box, coloured, cut, panel_width, units
+from qualm.runners.runtime.plot import Plot, linear_scale
+from qualm.runners.runtime.printed import (
+    BAR,
+    PALETTE,
+    Axes,
+    Drawing,
+    PlotPanel,
+    box,
+    panel_width,
+    plot_width,
+    replace_colours,
+    shorten_text,
+)
 
 
 def luminance(colour: str) -> float:
@@ -20,25 +31,27 @@ def luminance(colour: str) -> float:
 
 
 def test_widths() -> None:
-    assert units("85mm") == units("column") == units("85") and units("page") > 2 * units("column")
+    assert plot_width("85mm") == plot_width("column") == plot_width("85") and plot_width("page") > 2 * plot_width("column")
     for wrong in ("", "wide", "59", "401", "nan", "1e9"):
         with pytest.raises(ValueError, match="expected column"):
-            units(wrong)
-    assert [round(units(end) * 0.7 / 72 * 25.4, 9) for end in ("60", "400mm", "page")] == [60, 400, 175]
+            plot_width(wrong)
+    assert [round(plot_width(end) * 0.7 / 72 * 25.4, 9) for end in ("60", "400mm", "page")] == [60, 400, 175]
 
 
 def test_every_colour_is_written_out_and_dark_enough_for_a_line() -> None:
     for name in (INK, MUTED, GRID, PAPER, BAR, *SERIES):
-        assert coloured(name, PALETTE).startswith("#")
+        assert replace_colours(name, PALETTE).startswith("#")
     assert all((1.05) / (luminance(PALETTE[f"c{i}"]) + 0.05) > 2 for i in range(8)), "contrast with paper"
 
 
 def test_names_that_differ_at_their_ends_stay_apart() -> None:
     names = [f"semantic_entropy@verdicts={kind}" for kind in ("strict", "loose")]
-    assert len({cut(name, 100) for name in names}) == 2 and all(len(cut(name, 100)) <= 100 / 5.6 for name in names)
+    assert len({shorten_text(name, 100) for name in names}) == 2 and all(len(shorten_text(name, 100)) <= 100 / 5.6 for name in names)
 
-    assert [cut("abcdefghijklm"[:n], 70) for n in (12, 13)] == ["abcdefghijkl", "abcdefgh…klm"], "room for 12"
-    assert cut("abcdefghijklm", 70, 14) == "abcde…lm" and cut("abcdefgh", 0) == "ab…h", "for 8 larger ones, and for 4 in any case"
+    assert [shorten_text("abcdefghijklm"[:n], 70) for n in (12, 13)] == ["abcdefghijkl", "abcdefgh…klm"], "room for 12"
+    assert shorten_text("abcdefghijklm", 70, 14) == "abcde…lm" and shorten_text("abcdefgh", 0) == "ab…h", (
+        "for 8 larger ones, and for 4 in any case"
+    )
 
 
 def test_a_legend_goes_on_below_where_its_line_is_full() -> None:
@@ -70,7 +83,8 @@ def test_panels_stand_where_their_place_is_and_only_the_outer_ones_have_labels()
     assert panel_width(265, 2, 40) == 100
     drawing = Drawing(265)
     panels = [
-        PlotPanel(name, [Plot(100, tall, between((0, 1), (0, 100)), between((0, 1), (tall, 0))) for tall in (80, 30)]) for name in "PQR"
+        PlotPanel(name, [Plot(100, tall, linear_scale((0, 1), (0, 100)), linear_scale((0, 1), (tall, 0))) for tall in (80, 30)])
+        for name in "PQR"
     ]
     drawing.panels(panels, Axes([(0, "left"), (1, "right")], [[(0.5, "half")], [(0, "none")]], "across", ("up",)), 2, 40)
     places = [(x, y) for x, y in re.findall(r'<g transform="translate\(([\d.]+),([\d.]+)\)">', "".join(drawing.shapes))]
@@ -89,10 +103,10 @@ def test_panels_stand_where_their_place_is_and_only_the_outer_ones_have_labels()
 
 
 def test_panels_share_axes_and_stay_on_the_page() -> None:
-    drawing = Drawing(units("column"))
+    drawing = Drawing(plot_width("column"))
     drawing.legend([("box #000", "a"), ("line #000", "b" * 50), ("dashed #000", "c"), ("dotted #000", "d")])
     wide = panel_width(drawing.width, 2, 40)
-    panels = [PlotPanel(f"model {i}", [Plot(wide, 80, between((0, 1), (0, wide)), between((0, 1), (80, 0)))]) for i in range(3)]
+    panels = [PlotPanel(f"model {i}", [Plot(wide, 80, linear_scale((0, 1), (0, wide)), linear_scale((0, 1), (80, 0)))]) for i in range(3)]
     drawing.panels(panels, Axes([(0, "low"), (1, "high")], [[(0, "zero"), (1, "one")]], "across", ("up",)), 2, 40)
     text = drawing.svg("A < B", "said & done")
     root = ET.fromstring(text)

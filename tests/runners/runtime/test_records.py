@@ -16,7 +16,7 @@ from qualm.runners.runtime.records import (
     RecordError,
     RowGroups,
     ShardWriter,
-    iterate,
+    iterate_rows,
     read_provenance,
     read_schema,
     read_table,
@@ -90,7 +90,7 @@ def test_shards_stay_small_and_read_as_one(tmp_path: Path) -> None:
     assert len(files) > 3
     assert [f.name for f in files][:2] == ["00000.parquet", "00001.parquet"]
     assert max(pq.read_metadata(f).num_rows for f in files) <= 30
-    assert [r["i"] for r in iterate(tmp_path / "s", schema)] == list(range(100))
+    assert [r["i"] for r in iterate_rows(tmp_path / "s", schema)] == list(range(100))
     assert read_table(tmp_path / "s", schema).num_rows == 100
 
 

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.runtime.run_times import PICTURE, RunTimes, StageTime, dollars, duration, picture, run_times, times_in_words, write_times
+from qualm.runners.runtime.run_times import (
+    PICTURE,
+    RunTimes,
+    StageTime,
+    format_dollars,
+    format_duration,
+    run_times,
+    times_in_words,
+    times_svg,
+    write_times,
+)
 from qualm.runners.runtime.spending import Spent
 
 
@@ -49,14 +59,14 @@ def test_the_picture_names_the_slowest_and_fits(tmp_path):
         record(tmp_path, f"infer-{place}", 10 + place)
     write_times("s", tmp_path)
     text = (tmp_path / ".qualm/runs/s" / PICTURE).read_text()
-    assert text == picture(run_times("s", tmp_path))
+    assert text == times_svg(run_times("s", tmp_path))
     root = ET.fromstring(text)
     words = ["".join(part.itertext()) for part in root if part.tag.endswith("text")]
     assert words[:2] == ["Time4 min in 11 stages, each as it last ran here", "Spent on serversnothing"]
     assert words[2].startswith("pair-<x>-") and len(words[2]) == 40 and words[-2:] == ["3 more", "33 s"] and len(words) == 2 + 2 * 9
     lowest = max(float(part.get("y") or part[0].get("y")) for part in root if part.tag.endswith("text"))
     assert lowest <= float(root.get("height"))
-    assert picture(RunTimes()).count("<text") == 2
+    assert times_svg(RunTimes()).count("<text") == 2
 
 
 @pytest.mark.parametrize(
@@ -67,9 +77,9 @@ def test_the_picture_names_the_slowest_and_fits(tmp_path):
     ],
 )  # fmt: skip
 def test_two_units_at_most(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(("amount", "text"), [(0.0, "$0"), (0.0123, "$0.012"), (0.0999, "$0.1"), (0.1, "$0.10"), (1234.5, "$1,234.50")])
 def test_amounts(amount: float, text: str) -> None:
-    assert dollars(amount) == text
+    assert format_dollars(amount) == text

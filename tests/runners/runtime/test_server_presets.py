@@ -37,7 +37,7 @@ def test_all_that_a_preset_gives_is_had_and_nothing_else_is_sent(name):
         )
         parts = ["answer", "said_confidence", "draw 1", "draw 2"]
         parts += ["p_yes", "p_true"] * (preset.top > 0) + ["without_image"] * preset.prompts
-        talk = messages("What is it?", image=2)
+        talk = messages("What is it?", n_images=2)
         request = Request(model.render(talk), image, 0, "What is it?", tuple(parts), 7, more=(image,))
         replies = {reply.part: reply for reply in model.parts(request, Decoding(4, 1.0, 0.9))}
         choice = Request(model.render(messages("Which?", ["u", "v"], 0)), None, 2, "Which?", ("options",), 7)
@@ -62,7 +62,7 @@ def test_who_shows_no_log_probabilities_is_found_out_without_a_preset(name):
     with recorded_serving(name) as server:
         settings = Settings(progress=False, servers=IMPATIENT)
         model = openai(ModelContext("m", settings=settings), model="m", base_url=server.url, logprobs=5)
-        request = Request(model.render(messages("What is it?", image=0)), None, 0, "What is it?", ("answer",), 7)
+        request = Request(model.render(messages("What is it?", n_images=0)), None, 0, "What is it?", ("answer",), 7)
         (reply,) = model.parts(request, Decoding(4))
         if name == "gemini":  # refuses fields that it does not know
             assert reply.rejected and reply.value.text is None

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.runtime.stamp import facts_in_words, here, picture, read_stamp, used, write_stamp
+from qualm.runners.runtime.stamp import facts_in_words, facts_svg, memory_used, read_stamp, run_facts, write_stamp
 
 FACTS = {"git": "abc", "git_dirty": False, "machine": "x86_64", "processor": "A <fast> one & more", "cores": 2, "ended": "2026-11-22 UTC"}
 
@@ -22,10 +22,10 @@ def repository(tmp_path):
 
 def test_commit_and_changes_are_those_of_the_checkout(repository, tmp_path_factory):
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True).stdout.strip()
-    assert here(repository)["git"] == head and here(repository)["git_dirty"] is True
+    assert run_facts(repository)["git"] == head and run_facts(repository)["git_dirty"] is True
     subprocess.run(["git", "rm", "-q", "--cached", "file"], cwd=repository, check=True)
-    assert here(repository)["git_dirty"] is False, "files that are not tracked are no changes"
-    outside = here(tmp_path_factory.mktemp("outside"))
+    assert run_facts(repository)["git_dirty"] is False, "files that are not tracked are no changes"
+    outside = run_facts(tmp_path_factory.mktemp("outside"))
     assert outside["git"] == "" and outside["git_dirty"] is False
 
 
@@ -35,7 +35,7 @@ def test_the_facts_are_left_and_read(tmp_path):
     facts = read_stamp("s", tmp_path)
     assert set(facts) == set(FACTS) and read_stamp("other", tmp_path) is None
     folder = tmp_path / ".qualm" / "runs" / "s"
-    assert (folder / "made.svg").read_text() == picture(facts)
+    assert (folder / "made.svg").read_text() == facts_svg(facts)
     (folder / "made.json").write_text("[]")
     assert read_stamp("s", tmp_path) is None
     (folder / "made.json").write_text("{")
@@ -53,7 +53,7 @@ def test_the_facts_in_words(changes, commit):
 
 
 def test_the_picture_is_svg_whatever_the_machine_is_called():
-    root = ET.fromstring(picture(FACTS))
+    root = ET.fromstring(facts_svg(FACTS))
     words = ["".join(part.itertext()) for part in root if part.tag.endswith("text")]
     assert words == ["Git commitabc", "MachineA <fast> one & more (x86_64, 2 cores)", "Ended2026-11-22 UTC"]
     heights = [float(part[0].get("y")) for part in root if part.tag.endswith("text")]
@@ -62,7 +62,7 @@ def test_the_picture_is_svg_whatever_the_machine_is_called():
 
 def test_what_a_process_takes_is_its_memory_and_the_gpus_that_it_worked_on(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    facts = used()
+    facts = memory_used()
     assert set(facts) == {"peak_memory"} and 10_000_000 < facts["peak_memory"] < 1e12, "bytes, and no GPU"
     cuda = SimpleNamespace(
         is_available=lambda: True,
@@ -72,7 +72,7 @@ def test_what_a_process_takes_is_its_memory_and_the_gpus_that_it_worked_on(monke
         max_memory_allocated=lambda i: 1024 * i,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    assert used()["gpus"] == [{"name": "card 1", "peak_memory": 1024}], "the other one was not used"
+    assert memory_used()["gpus"] == [{"name": "card 1", "peak_memory": 1024}], "the other one was not used"
 
 
 def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
@@ -84,7 +84,7 @@ def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
         write_stamp("s", tmp_path)
         facts = read_stamp("s", tmp_path)
         assert facts["gpus"] == ["card 1"] and ("GPUs of its stages", "card 1") in facts_in_words(facts)
-    assert "card 1" in picture(facts)
+    assert "card 1" in facts_svg(facts)
     cards = [{"name": f"card {number}"} for number in (5, 2, 4, 3, 1, 2)]
     (folder / "score.json").write_text(json.dumps({"gpus": [*cards, {"peak_memory": 5}, "card 7"]}))
     write_stamp("s", tmp_path)
@@ -94,7 +94,7 @@ def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
 def test_what_is_wider_than_the_picture_goes_on_in_the_next_line():
     """A whole commit with its changes has 65 letters, of which some 50 fit."""
     facts = FACTS | {"git": "0123456789" * 4, "git_dirty": True, "processor": "Processor " * 8 + "model"}
-    root = ET.fromstring(picture(facts))
+    root = ET.fromstring(facts_svg(facts))
     texts = [[part.text for part in text] for text in root if text.tag.endswith("text")]
     assert texts[0] == ["Git commit", "0123456789" * 4 + " with", "uncommitted changes"]
     assert all(len(line) <= 48 for text in texts for line in text)

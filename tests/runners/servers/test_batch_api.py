@@ -77,7 +77,7 @@ def test_a_batch_is_found_on_any_page_of_the_list(file):
             id = mine if place == 3 else another
             server._make({"input_file_id": id, "endpoint": "/v1/chat/completions", "completion_window": "24h"})
         before = len(server.calls)
-        assert api.made_of(mine, time.time()).file == mine and server.calls[before:] == ["GET /batches"] * 2
+        assert api.find_created(mine, time.time()).file == mine and server.calls[before:] == ["GET /batches"] * 2
         assert api.find("file-none", time.time()) is None
         assert api.find(mine, time.time() + 10**6) is None, "older batches than the file are not looked through"
 
@@ -109,7 +109,7 @@ def test_what_a_server_says_of_a_batch_may_be_less_or_else():
 def test_a_batch_that_is_not_listed_is_looked_for_twice(file):
     pauses = []
     with batch_serving(lambda body, nth: completion("red")) as server:
-        assert api_of(server, pauses).made_of("file-none", time.time()) is None
+        assert api_of(server, pauses).find_created("file-none", time.time()) is None
         assert server.calls == ["GET /batches"] * 2 and pauses == [0.01]
 
 

@@ -56,7 +56,7 @@ def test_an_address_that_is_none_or_holds_a_secret(address):
      (500, "", RetryableError)],
 )  # fmt: skip
 def test_what_a_status_means(status, text, kind):
-    found = line("http://h/v1").refusal(status, text, "7")
+    found = line("http://h/v1").status_error(status, text, "7")
     assert type(found) is kind and f"status {status}: {text or 'nothing'}" in str(found)
     assert ("redirects are not followed" in str(found)) == (status < 400)
     assert not isinstance(found, RetryableError) or (found.after, found.silent) == (7.0, False)

@@ -14,10 +14,12 @@ def test_pauses_grow_and_are_bounded():
     patience = RetryPolicy(9, 1.0)
     for attempt, longest in ((1, 1), (2, 2), (5, 16), (12, 60)):
         for _ in range(50):
-            assert longest / 2 <= patience.before(attempt, None) <= longest
-    assert min(patience.before(1, None) for _ in range(50)) < 0.75 < max(patience.before(1, None) for _ in range(50)), "left to chance"
-    assert 30 <= patience.before(1, 30.0) <= 30
-    assert patience.before(1, 1e6) == 600
+            assert longest / 2 <= patience.seconds_before(attempt, None) <= longest
+    assert min(patience.seconds_before(1, None) for _ in range(50)) < 0.75 < max(patience.seconds_before(1, None) for _ in range(50)), (
+        "left to chance"
+    )
+    assert 30 <= patience.seconds_before(1, 30.0) <= 30
+    assert patience.seconds_before(1, 1e6) == 600
 
 
 class Clock:

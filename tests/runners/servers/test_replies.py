@@ -12,7 +12,7 @@ from qualm.runners.servers.replies import (
     NO_LOGPROBS,
     NO_SPELLING,
     TOO_MANY_TOKENS,
-    locate,
+    locate_tokens,
     max_reply_bytes,
     read_completion,
 )
@@ -356,9 +356,13 @@ def test_tokens_before_the_answer_are_left_out_and_counted():
 
 
 def test_where_a_text_stands_among_tokens():
-    assert locate(["a", " b", "c"], "bc") == (1, 3) and locate(["a", " b", "c"], "c") == (2, 3) and locate(["ab"], "b") is None
-    assert locate([], "a") is None and locate([], "") == (0, 0) and locate(["\n", "</s>"], "") == (0, 0)
-    assert locate(["a"] * 3 + ["\n"] * 50_000, "b") is None, "at once"
+    assert (
+        locate_tokens(["a", " b", "c"], "bc") == (1, 3)
+        and locate_tokens(["a", " b", "c"], "c") == (2, 3)
+        and locate_tokens(["ab"], "b") is None
+    )
+    assert locate_tokens([], "a") is None and locate_tokens([], "") == (0, 0) and locate_tokens(["\n", "</s>"], "") == (0, 0)
+    assert locate_tokens(["a"] * 3 + ["\n"] * 50_000, "b") is None, "at once"
 
 
 # -- a reply is held to its request --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 
-from qualm.runners.runtime.server_config import Price, server
+from qualm.runners.runtime.server_config import Price, server_settings
 from qualm.runners.servers.client import FatalRequestError, RequestFailedError, RequestRejectedError, ServerError
 from qualm.runners.servers.protocol import ImpossibleReplyError
 from qualm.runners.servers.transport import MAX_REPLY_BYTES, BoundedTransport, environment_proxy, read_body
@@ -123,8 +123,8 @@ def test_a_server_gets_the_headers_that_are_for_it(monkeypatch):
         assert [set(h) - {"connection"} for h in small.headers] == [names, names]
         assert small.keys == ["Bearer none"] * 2 and small.headers[0]["user-agent"] == "qualm"
     elsewhere = {"https://api.openai.com/v1": {"address": "http://gpu7:8000/v1"}}
-    assert server(elsewhere, "https://api.openai.com/v1", "m").key == ""
-    assert server({}, "https://api.openai.com/v1", "m").key == "OPENAI_API_KEY"
+    assert server_settings(elsewhere, "https://api.openai.com/v1", "m").key == ""
+    assert server_settings({}, "https://api.openai.com/v1", "m").key == "OPENAI_API_KEY"
 
 
 def test_proxies_of_the_environment_are_for_what_they_cannot_read(monkeypatch):

@@ -13,7 +13,7 @@ from qualm.registry.formats.vub_layout import APPENDED
 from qualm.registry.plugins import registry
 from qualm.registry.preparations import PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
-from qualm.runners.data.rows import choose
+from qualm.runners.data.rows import choose_stratified
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -90,9 +90,9 @@ def test_limit_is_stratified_and_only_adds(tmp_path):
 @given(st.lists(st.sampled_from("aaab"), min_size=1, max_size=60), st.integers(0, 60), st.integers(0, 5))
 def test_choose_is_nested_and_proportional(categories, limit, seed):
     samples = [(f"s{i}", c) for i, c in enumerate(categories)]
-    chosen = choose(samples, limit, seed)
+    chosen = choose_stratified(samples, limit, seed)
     assert len(chosen) == min(limit, len(samples))
-    assert chosen <= choose(samples, limit + 1, seed)
+    assert chosen <= choose_stratified(samples, limit + 1, seed)
     sizes, taken = Counter(categories), Counter(c for s, c in samples if s in chosen)
     for category, n in sizes.items():
         assert abs(taken[category] - len(chosen) * n / len(samples)) <= 1

@@ -8,10 +8,10 @@ import pytest
 
 from qualm.registry.plugins.registry import load
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 from qualm.runners.data.data_cards import read_card
 from qualm.runners.data.dataset import DatasetFolder, read_variants
-from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.records import iterate_rows, read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.checks.plugin_files import made_up
 from tests.support.data.hostile import questions
@@ -60,7 +60,7 @@ def test_materialised_pixels_are_those_of_the_loader(project):
     stage = project.perturb(NOISE, ["open"])
     assert stage.counters == {"samples": 10, "applied": 10}
     folder = project.folder / "results/t/perturbed" / NOISE["variant"] / "open"
-    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate(folder / "images", IMAGES)}
+    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate_rows(folder / "images", IMAGES)}
     data = DatasetFolder("open", project.folder / "results/t/data/open")
     (loader,) = read_variants([NOISE])
     for i, row in enumerate(read_table(folder / "samples.parquet", SAMPLES).to_pylist()):
@@ -95,7 +95,7 @@ def test_equal_pictures_are_written_once(project):
     blurred = {"variant": "blur", "plugin": "blur", "modality": "image", "args": {"radius": 1.0}}
     project.perturb(blurred, ["open"])
     images = project.folder / "results/t/perturbed/blur/open/images"
-    assert sum(1 for _ in iterate(images, IMAGES)) == 4  # ten questions on four pictures, blurred alike
+    assert sum(1 for _ in iterate_rows(images, IMAGES)) == 4  # ten questions on four pictures, blurred alike
 
 
 def test_a_context_is_handed_who_the_items_are_and_what_does_not_apply_is_left_out(project, tmp_path_factory):
@@ -135,7 +135,7 @@ def test_each_of_several_pictures_is_what_the_loader_would_have_made(project):
     (loader,) = read_variants([NOISE])
     for row in (0, 1, 2):
         item = data.item(row)
-        wanted, question = loader.shown(7, item, item.images())
+        wanted, question = loader.perturb(7, item, item.images())
         assert made.samples[row]["question"] == question and len(made.files(row)) == len(wanted) == (2 if row < 2 else 1)
         for file, picture in zip(made.files(row), wanted, strict=True):
             assert np.array_equal(np.asarray(PIL.Image.open(io.BytesIO(file))), np.asarray(picture))
@@ -201,7 +201,7 @@ def test_hostile_questions_are_written_and_read_as_they_are(project):
     typos = {"variant": "typos", "plugin": "typos", "modality": "text", "args": {"p": 0.15}}
     assert project.perturb(typos, ["hostile"]).counters == {"samples": 500, "applied": 500}
     folder = project.folder / "results/t/perturbed/typos/hostile"
-    made = load("perturbations", "typos")(asked, [generator(7, "typos", f"s{i}") for i in range(500)], p=0.15)
+    made = load("perturbations", "typos")(asked, [random_generator(7, "typos", f"s{i}") for i in range(500)], p=0.15)
     assert read_table(folder / "samples.parquet", SAMPLES)["question"].to_pylist() == made
 
 

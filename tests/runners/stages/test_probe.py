@@ -15,7 +15,7 @@ from qualm.runners.data.internals import schema, write_internals
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import judge, probe
-from qualm.runners.training.probe import trained
+from qualm.runners.training.probe import train_probe
 from tests.support.projects.stages import stage
 
 N, D = 150, 6
@@ -215,7 +215,7 @@ BICR = {"layer": "middle", "under": "blur", "margin": 0.1, "weight": 0.5, "units
 
 def test_a_probe_that_compares_is_handed_the_same_answers_under_its_variant(world, monkeypatch):
     handed = []
-    monkeypatch.setattr("qualm.runners.training.probe.trained", lambda *of: handed.append(of) or trained(*of))
+    monkeypatch.setattr("qualm.runners.training.probe.train_probe", lambda *of: handed.append(of) or train_probe(*of))
     values, _ = world.run(asked("bicr", BICR, transfer=False))
     design, wrong, _, beside = handed[0]
     learnt = [key for key in world.states if key[1] == "clean" and ("bicr", *key) not in values]

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from qualm.runners.training.batching import IGNORE, _fill, pack, packs, pad
-from qualm.runners.training.encoding import Coded
+from qualm.runners.training.batching import IGNORE, _fill, pack, pack_in_batches, pad
+from qualm.runners.training.encoding import EncodedExample
 
 IMAGE, FILL = 9, 0
 
 
 def coded(prompt, answer, picture=None, beside=None):
-    return Coded(tuple(prompt), tuple(answer), beside or {}, picture or {})
+    return EncodedExample(tuple(prompt), tuple(answer), beside or {}, picture or {})
 
 
 ONE, TWO = {"pixel_values": torch.ones(1, 3, 2, 2)}, {"pixel_values": torch.full((1, 3, 2, 2), 2.0)}
@@ -64,11 +64,11 @@ def test_examples_on_one_picture_share_its_tokens():
 def test_rows_much_shorter_than_the_longest_are_a_batch_of_their_own():
     long = coded([1, *[7] * 16, 5], [6, 2])
     short = [coded([1, *[4] * 8, k], [8, 2], {"pixel_values": torch.full((1, 3, 2, 2), float(k))}) for k in range(4, 12)]
-    first, second = packs([*short, long], FILL, IMAGE)
+    first, second = pack_in_batches([*short, long], FILL, IMAGE)
     assert first["input_ids"].tolist() == [[1, *[7] * 16, 5, 6, 2]] and set(first["owner"].flatten().tolist()) == {8}
     assert "pixel_values" not in first and second["pixel_values"][:, 0, 0, 0].tolist() == [4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]
     assert second["input_ids"].shape == (8, 12), "two would not fit into one of 20"
-    (only,) = packs(EXAMPLES[::2], FILL, IMAGE)
+    (only,) = pack_in_batches(EXAMPLES[::2], FILL, IMAGE)
     assert all((only[name] == values).all() for name, values in pack(EXAMPLES[::2], FILL, IMAGE).items())
 
 
@@ -91,7 +91,7 @@ def text(length, first):
     ],
 )
 def test_a_second_batch_is_worth_a_tenth_of_the_places(lengths, batches):
-    made = packs([text(length, 3 + place) for place, length in enumerate(lengths)], FILL, None)
+    made = pack_in_batches([text(length, 3 + place) for place, length in enumerate(lengths)], FILL, None)
     assert [(one["owner"] >= 0).sum(1).tolist() for one in made] == batches
 
 

@@ -9,7 +9,7 @@ from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.curriculum import CROWDS, JUDGING_FROM, OPTIONS_FROM, Curriculum
-from qualm.runners.training.data import ASSISTANT, END, build_tokenizer, describe, option_question, vocabulary
+from qualm.runners.training.data import ASSISTANT, END, build_tokenizer, description_question, option_question, vocabulary
 from qualm.runners.training.packing import IGNORE
 from qualm.runners.training.pictures import ScenePictures, label_cells, normalise
 
@@ -105,7 +105,7 @@ def test_pools_hold_what_is_no_more_crowded(curriculum, pictures):
 def counts(curriculum, share, index=30, seeds=40):
     """How many examples a picture has at a share of the steps, over some seeds, and of which kinds."""
     made = [curriculum._examples(np.random.default_rng(seed), index, share) for seed in range(seeds)]
-    told = sum(describe(curriculum.pictures.scenes[index]) in row for row in made)
+    told = sum(description_question(curriculum.pictures.scenes[index]) in row for row in made)
     options = [sum(answer in LETTERS for _, answer, _ in row) for row in made]
     return {len(row) for row in made}, told, options
 

@@ -8,7 +8,7 @@ import pytest
 from qualm.registry.scenes.contrast import CATEGORIES, contrast, parse_query, refusals
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask
 from qualm.registry.scenes.world import make_scene, stream
-from qualm.runners.prompts.question import LETTERS, p_true, render_question, verification
+from qualm.runners.prompts.question import LETTERS, p_true_prompt, render_question, verification
 from qualm.runners.training.data import (
     ASSISTANT,
     END,
@@ -16,8 +16,8 @@ from qualm.runners.training.data import (
     USER,
     build_tokenizer,
     category_question,
-    describe,
-    judged,
+    description_question,
+    judging_question,
     open_question,
     option_question,
     place_question,
@@ -52,13 +52,13 @@ def test_half_of_the_judged_answers_are_right_and_the_rest_are_another_answer():
     for i, scene in enumerate(SCENES):
         rng = stream(2, i)
         example = open_question(rng, scene)
-        question, verdict, _ = judged(rng, example, as_turn=True)
+        question, verdict, _ = judging_question(rng, example, as_turn=True)
         answer = question.split(ASSISTANT)[1].split(END)[0]
         assert (verdict == "yes") == (answer == example[1])
         said[verdict] += 1
-        question, verdict, _ = judged(rng, example, as_turn=False)
+        question, verdict, _ = judging_question(rng, example, as_turn=False)
         answer = question.split("Possible answer: ")[1].split("\n")[0]
-        assert question == p_true(example[0], answer)
+        assert question == p_true_prompt(example[0], answer)
         assert (verdict == "True") == (answer == example[1])
     assert 55 < said["yes"] < 95
 
@@ -67,7 +67,7 @@ def test_a_judged_answer_is_put_as_inference_puts_it():
     tokenizer = build_tokenizer(vocabulary())
     example = ("What color is the cube?", "red", ((0,),))
     for seed in range(4):
-        question, _, _ = judged(np.random.default_rng(seed), example, as_turn=True)
+        question, _, _ = judging_question(np.random.default_rng(seed), example, as_turn=True)
         answer = question.split(ASSISTANT)[1].split(END)[0]
         rendered = tokenizer.apply_chat_template(verification(example[0], answer), add_generation_prompt=True, tokenize=False)
         assert rendered == f"{USER}<image>{question}{ASSISTANT}"
@@ -101,7 +101,7 @@ def test_option_letters_are_single_and_distinct(tokenizer):
 def test_every_question_and_answer_is_known(tokenizer, level):
     for i in range(60):
         scene, rng = make_scene(1, level, "test", i), stream(i)
-        texts = [t for made in (describe(scene), place_question(rng, scene)) for t in made[:2]]
+        texts = [t for made in (description_question(scene), place_question(rng, scene)) for t in made[:2]]
         for options, kinds in ((False, KINDS), (True, OPTION_KINDS)):
             for kind in kinds:
                 question = ask(rng, scene, kind, options)
@@ -139,7 +139,7 @@ def test_a_picture_is_described_from_left_to_right_and_by_rows_and_columns():
         {**base, "color": "blue", "shape": "sphere", "pixel_coords": [5.0, 60.0, 2.0]},
     ]
     scene = {"level": "easy", "objects": things}
-    assert describe(scene)[:2] == ("Describe the picture.", "small blue metal sphere, small red metal cube")
+    assert description_question(scene)[:2] == ("Describe the picture.", "small blue metal sphere, small red metal cube")
     told = {place_question(stream(i), scene) for i in range(40)}
     assert told == {
         ("Where is the red cube?", "row 1 column 3", ((0,),)),

@@ -8,7 +8,7 @@ from qualm.runners.contracts.models import ModelContext, Request
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
-from qualm.runners.training.encoding import PICTURES_IN_MEMORY, Coded, Encoder
+from qualm.runners.training.encoding import PICTURES_IN_MEMORY, EncodedExample, Encoder
 from qualm.runners.training.examples import TrainingExample
 from tests.support.models.loaded import loaded_model
 from tests.support.models.tiny_models import FAMILIES
@@ -30,11 +30,11 @@ def dataset(tmp_path):
 
 
 def example(row, answer="red", rejected=None):
-    return TrainingExample("d", row, tuple(messages(QUESTIONS[row], image=row < 3)), answer, rejected)
+    return TrainingExample("d", row, tuple(messages(QUESTIONS[row], n_images=row < 3)), answer, rejected)
 
 
 def own(model, row, dataset):
-    return model._processor_tensors([Request(model.render(messages(QUESTIONS[row], image=row < 3)), dataset.image(row))])
+    return model._processor_tensors([Request(model.render(messages(QUESTIONS[row], n_images=row < 3)), dataset.image(row))])
 
 
 @pytest.mark.parametrize("row", range(4))
@@ -42,7 +42,7 @@ def test_an_example_is_what_the_processor_makes_of_it_and_its_answer(model, data
     encode = Encoder(model, {"d": dataset})
     coded, tensors = encode(example(row)), own(model, row, dataset)
     assert coded.prompt == tuple(tensors["input_ids"][0].tolist())
-    assert coded.answer == tuple(model.answer_ids(messages(QUESTIONS[row], image=row < 3), "red")) == encode.answer(example(row))
+    assert coded.answer == tuple(model.answer_ids(messages(QUESTIONS[row], n_images=row < 3), "red")) == encode.answer(example(row))
     assert len(coded) == len(coded.prompt) + len(coded.answer) and coded.beside == {}
     assert set(coded.picture) == ({"pixel_values"} if row < 3 else set())
     if row < 3:
@@ -128,4 +128,4 @@ def test_what_is_said_of_every_token_goes_beside(tmp_path_factory, dataset):
 
 
 def test_length_is_of_prompt_and_answer():
-    assert len(Coded((1, 2, 3), (4, 5), {}, {})) == 5
+    assert len(EncodedExample((1, 2, 3), (4, 5), {}, {})) == 5

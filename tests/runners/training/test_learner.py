@@ -10,7 +10,7 @@ from qualm.registry.scenes.world import VALUES
 from qualm.runners.training.data import build_tokenizer, vocabulary
 from qualm.runners.training.learner import MIDDLE_WEIGHT, SHARPNESS, WARM_UP, Learner
 from qualm.runners.training.network import build_model
-from qualm.runners.training.packing import IGNORE, attention, pack
+from qualm.runners.training.packing import IGNORE, attention_mask, pack
 
 SIZE = {"pixels": 32, "patch": 16, "width": 32, "layers": 4, "heads": 4, "vision_layers": 1}
 
@@ -84,7 +84,7 @@ def test_logits_are_those_of_the_whole_model(learner, batch):
         mine = learner.answer_logits(batch)
         whole = learner.model(
             input_ids=batch["input_ids"], pixel_values=batch["pixel_values"], position_ids=batch["position_ids"],
-            attention_mask=attention(batch["segment"]),
+            attention_mask=attention_mask(batch["segment"]),
         ).logits  # fmt: skip
     torch.testing.assert_close(mine, whole)
 
@@ -96,7 +96,7 @@ def shares(learner, batch, number):
     with torch.no_grad():
         out = model.model(
             input_ids=batch["input_ids"], pixel_values=batch["pixel_values"], position_ids=batch["position_ids"],
-            attention_mask=attention(batch["segment"]), use_cache=False, output_attentions=True,
+            attention_mask=attention_mask(batch["segment"]), use_cache=False, output_attentions=True,
         )  # fmt: skip
     return out.attentions[number]
 

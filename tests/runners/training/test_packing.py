@@ -3,7 +3,7 @@ import torch
 
 from qualm.runners.training.data import build_tokenizer, vocabulary
 from qualm.runners.training.network import build_model
-from qualm.runners.training.packing import IGNORE, attention, pack
+from qualm.runners.training.packing import IGNORE, attention_mask, pack
 
 
 def test_layout():
@@ -17,7 +17,7 @@ def test_layout():
 
 def test_questions_see_the_prefix_and_themselves_alone():
     segment = torch.tensor([[0, 0, 1, 1, 2, -1]])
-    seen = (attention(segment)[0, 0] == 0).tolist()
+    seen = (attention_mask(segment)[0, 0] == 0).tolist()
     assert seen[3] == [True, True, True, True, False, False]
     assert seen[4] == [True, True, False, False, True, False]
     assert seen[0] == [True, False, False, False, False, False]
@@ -32,7 +32,7 @@ def test_a_packed_question_is_answered_as_if_asked_alone():
     pairs = [tuple(tokenizer.encode(t, add_special_tokens=False) for t in (q + "<assistant>", a + "</s>")) for q, a in texts]
     pixels = torch.rand(1, 3, 32, 32)
     packed = {k: torch.from_numpy(v) for k, v in pack(prefix, [pairs], tokenizer.pad_token_id).items()}
-    mask = attention(packed["segment"])
+    mask = attention_mask(packed["segment"])
     with torch.no_grad():
         together = model(
             input_ids=packed["input_ids"], pixel_values=pixels, position_ids=packed["position_ids"], attention_mask=mask

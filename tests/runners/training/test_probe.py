@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.plugins.metrics.ece import ece
-from qualm.runners.training.probe import ProbeTrainer, trained, validated
+from qualm.runners.training.probe import ProbeTrainer, train_probe, validate_probe
 
 
 def data(n: int = 120, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +20,7 @@ def data(n: int = 120, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("decay", [0.1, 1.0, 30.0])
 def test_logistic_regression_is_scikit_learns(decay: float) -> None:
     features, target = data()
-    ours = trained(ProbeDesign(features, decay=decay), target, 0)
+    ours = train_probe(ProbeDesign(features, decay=decay), target, 0)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     theirs = LogisticRegression(C=1 / decay, tol=1e-12, max_iter=10_000).fit(scaled, target)
     assert ours.probability(features) == pytest.approx(theirs.predict_proba(scaled)[:, 1], abs=1e-6)
@@ -31,7 +31,7 @@ def test_logistic_regression_is_scikit_learns(decay: float) -> None:
 
 def test_shares_count_as_that_much_of_both_classes() -> None:
     features, target = data()
-    soft = trained(ProbeDesign(features), 0.25 + target / 2, 0)
+    soft = train_probe(ProbeDesign(features), 0.25 + target / 2, 0)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     both = LogisticRegression(C=1.0, tol=1e-12, max_iter=10_000).fit(
         np.concatenate([scaled, scaled]),
@@ -44,7 +44,7 @@ def test_shares_count_as_that_much_of_both_classes() -> None:
 def test_a_constant_feature_is_no_obstacle_and_a_number_that_is_none_has_no_probability() -> None:
     features, target = data()
     features[:, 2] = 4.0
-    probe = trained(ProbeDesign(features), target, 0)
+    probe = train_probe(ProbeDesign(features), target, 0)
     told = features[:3].copy()
     told[1, 0] = np.nan
     assert np.isfinite(probe.probability(told)).tolist() == [True, False, True]
@@ -52,7 +52,7 @@ def test_a_constant_feature_is_no_obstacle_and_a_number_that_is_none_has_no_prob
 
 def test_a_network_has_a_bend_between_layers_and_none_at_its_end() -> None:
     features, target = data()
-    probe = trained(ProbeDesign(features, hidden=(5, 3), epochs=1), target, 0)
+    probe = train_probe(ProbeDesign(features, hidden=(5, 3), epochs=1), target, 0)
     weights = {name: value.numpy() for name, value in probe.weights().items()}
     values = (features - weights["mean"]) / weights["scale"]
     for layer in (0, 2, 4):
@@ -60,7 +60,7 @@ def test_a_network_has_a_bend_between_layers_and_none_at_its_end() -> None:
         values = np.maximum(values, 0) if layer < 4 else values
     assert values.shape == (120, 1) and np.ptp(values) > 0
     assert probe.probability(features) == pytest.approx(1 / (1 + np.exp(-values[:, 0])))
-    stated = trained(ProbeDesign(features, hidden=(5, 3), decay=1.0, epochs=1, rate=1e-3, batch=32), target, 0)
+    stated = train_probe(ProbeDesign(features, hidden=(5, 3), decay=1.0, epochs=1, rate=1e-3, batch=32), target, 0)
     assert np.array_equal(stated.probability(features), probe.probability(features)), "what goes without saying"
 
 
@@ -69,7 +69,7 @@ def test_training_says_and_writes_nothing_and_leaves_the_threads_as_they_were(tm
     features, target = data()
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    trained(ProbeDesign(features, hidden=(3,), epochs=1), target, 0)
+    train_probe(ProbeDesign(features, hidden=(3,), epochs=1), target, 0)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
@@ -86,12 +86,12 @@ def test_a_network_learns_what_is_not_linear_and_is_the_same_on_any_number_of_th
     for threads in (1, 2):
         torch.set_num_threads(threads)
         torch.manual_seed(threads)
-        probabilities.append(trained(design, target, 5).probability(features))
+        probabilities.append(train_probe(design, target, 5).probability(features))
     torch.set_num_threads(before)
     assert np.array_equal(*probabilities)
     assert ((probabilities[0] > 0.5) == target).mean() > 0.9
-    assert not np.array_equal(trained(design, target, 6).probability(features), probabilities[0])
-    linear = trained(ProbeDesign(features), target, 0).probability(features)
+    assert not np.array_equal(train_probe(design, target, 6).probability(features), probabilities[0])
+    linear = train_probe(ProbeDesign(features), target, 0).probability(features)
     assert ((linear > 0.5) == target).mean() < 0.7
 
 
@@ -122,10 +122,10 @@ def test_a_fifth_of_the_groups_is_measured_by_a_probe_that_never_saw_them(hidden
     target = (features[:, 0] + rng.normal(size=200) > 0.4).astype(float)
     groups = np.array([f"0/{i // 4}" for i in range(200)])
     design = ProbeDesign(features, hidden=hidden, epochs=2)
-    found = validated(design, target, groups, 3)
+    found = validate_probe(design, target, groups, 3)
     names = np.random.default_rng(3).permutation(np.unique(groups))
     out = np.isin(groups, names[:10])
-    probe = trained(ProbeDesign(features[~out], hidden=hidden, epochs=2), target[~out], 3)
+    probe = train_probe(ProbeDesign(features[~out], hidden=hidden, epochs=2), target[~out], 3)
     probability = probe.probability(features[out])
     assert found["auroc"] == pytest.approx(roc_auc_score(target[out], probability), abs=1e-6)
     assert found["accuracy"] == pytest.approx(((probability > 0.5) == target[out]).mean(), abs=1e-6)
@@ -136,4 +136,4 @@ def test_a_fifth_of_the_groups_is_measured_by_a_probe_that_never_saw_them(hidden
 
 def test_where_a_class_is_absent_nothing_is_measured() -> None:
     features, target = data()
-    assert validated(ProbeDesign(features), np.r_[np.ones(1), np.zeros(len(target) - 1)], np.arange(len(target)), 0) == {}
+    assert validate_probe(ProbeDesign(features), np.r_[np.ones(1), np.zeros(len(target) - 1)], np.arange(len(target)), 0) == {}

@@ -14,10 +14,10 @@ from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.plugins.metrics.ece import ece
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.training.batching import pack, packs, pad
+from qualm.runners.training.batching import pack, pack_in_batches, pad
 from qualm.runners.training.encoding import Encoder
 from qualm.runners.training.examples import read_rows
-from qualm.runners.training.recipe import Amount, Material, Mixture, Shares, build, trainable
+from qualm.runners.training.recipe import Amount, Material, Mixture, Shares, build_recipe, trainable_model
 from qualm.runners.training.tuner import Course, Tuner
 from tests.support.models.tiny_models import FAMILIES
 from tests.support.projects.tiny_tuning import FULL, bare_stage, write_pairs
@@ -83,19 +83,19 @@ def test_what_is_no_material_is_refused(data, folder, tmp_path):
 def test_a_model_that_can_be_trained(data, folder):
     served = {"plugin": "openai", "args": {"model": "x", "base_url": "http://127.0.0.1:9/v1"}}
     made = context(data, folder, served=served, half={"plugin": "hf_vlm", "args": {"dtype": "float16"}})
-    assert trainable(made, "base").label == "base"
+    assert trainable_model(made, "base").label == "base"
     with pytest.raises(
         FinetuneError, match=r"^model 'served': expected one with weights \(hf_vlm\), got OpenAIModel; name another as `base`$"
     ):
-        trainable(made, "served")
+        trainable_model(made, "served")
     with pytest.raises(FinetuneError, match=r"^model 'half': float16 overflows in training; say `dtype: bfloat16` or float32$"):
-        trainable(made, "half")
+        trainable_model(made, "half")
 
 
 def built(data, folder, amount, weights=None, make=examples, dtype="float32", **plugin):
     made = context(data, folder, base={"plugin": "hf_vlm", "args": {"dtype": dtype}})
     material = Material(made, ["one", "two"], weights)
-    recipe = build(made, trainable(made, "base"), plugin or FULL, material, *material.mixture(make), amount, COURSE, Tuner)
+    recipe = build_recipe(made, trainable_model(made, "base"), plugin or FULL, material, *material.mixture(make), amount, COURSE, Tuner)
     return recipe, made.stage.counters
 
 
@@ -124,7 +124,7 @@ def test_what_is_drawn_is_counted(data, folder):
 
 def test_examples_that_are_too_long_are_left_out_and_counted(data, folder):
     made = context(data, folder)
-    material, model = Material(made, ["one", "two"], [1.0, 1.0]), trainable(made, "base")
+    material, model = Material(made, ["one", "two"], [1.0, 1.0]), trainable_model(made, "base")
     encode = Encoder(model, material.datasets)
     lengths = {name: sorted(len(encode(e)) for e in pool) for name, pool in material.mixture(examples)[0].items()}
     most = lengths["one"][3]
@@ -215,7 +215,7 @@ def test_packed_shares(shares):
     coded = [encoder(e) for e in mixture.batch(0, 5)]
     filler = encoder.model.tokenizer.pad_token_id
     whole = share.whole(0)["batches"]
-    assert len(whole) == 2 and all(map(same, whole, packs(coded, filler, 4)))
+    assert len(whole) == 2 and all(map(same, whole, pack_in_batches(coded, filler, 4)))
     (half,) = share(0, 0, 2)["batches"]
     assert same(half, pack(coded[:3], filler, 4)), "several devices make as many passes as each other"
 
@@ -229,14 +229,14 @@ def validated(data, folder, tmp_path, splits):
     pq.write_table(table.set_column(column, table.schema.field(column), pa.array(moved)), tmp_path / "one" / "samples.parquet")
     made = context({"one": tmp_path / "one"}, folder)
     material = Material(made, ["one"], None)
-    return build(made, trainable(made, "base"), FULL, material, *material.mixture(examples), amount(), COURSE, Tuner), made
+    return build_recipe(made, trainable_model(made, "base"), FULL, material, *material.mixture(examples), amount(), COURSE, Tuner), made
 
 
 def test_validation_rows_are_measured_as_torchmetrics_and_scikit_learn_measure_them(data, folder, tmp_path):
     names = ["p00-a", "p00-u", "p01-a", "c0"]
     recipe, made = validated(data, folder, tmp_path, dict.fromkeys(names, "val") | {"mute": "val"})
     found = recipe.evaluate()
-    model = trainable(made, "base")
+    model = trainable_model(made, "base")
     model.load()  # only then does it know its ends of turn
     rows = DatasetFolder("one", tmp_path / "one", SplitRule(("val",)))
     encode, confidence, right = Encoder(model, {"one": rows}), [], []

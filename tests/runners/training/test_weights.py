@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.finetunes import FinetuneError
-from qualm.runners.training.weights import copy_processor, matching, vision_tower
+from qualm.runners.training.weights import copy_processor, matching_modules, vision_tower
 
 
 class Network(torch.nn.Module):
@@ -39,7 +39,7 @@ def test_the_vision_tower_or_none():
     ],
 )
 def test_modules_that_a_pattern_means(pattern, vision, linear, names):
-    assert matching(Network(), pattern, vision=vision, linear=linear) == names
+    assert matching_modules(Network(), pattern, vision=vision, linear=linear) == names
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_modules_that_a_pattern_means(pattern, vision, linear, names):
 )
 def test_patterns_that_mean_nothing(pattern, message):
     with pytest.raises(FinetuneError, match=message):
-        matching(Network(), pattern, vision=False, linear=True)
+        matching_modules(Network(), pattern, vision=False, linear=True)
 
 
 def test_what_lies_beside_the_weights_is_copied_byte_for_byte(tmp_path):

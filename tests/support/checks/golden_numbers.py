@@ -30,9 +30,9 @@ from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, chat
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.contracts.models import Decoding, ModelContext, Part, Request, as_kept, draw_of
+from qualm.runners.contracts.models import Decoding, ModelContext, Part, Request, draw_of, round_part
 from qualm.runners.contracts.nli import NliContext
-from qualm.runners.contracts.perturbations import PerturbContext, generator
+from qualm.runners.contracts.perturbations import PerturbContext, random_generator
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.libraries import library_versions, series
 from qualm.runners.runtime.settings import Settings
@@ -86,11 +86,11 @@ def models(family: str) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         asked = [Request(model.render(messages(q)), picture(i), 0, q, parts, stream=i + 7) for i, q in enumerate(opened)]
         for number, answer in enumerate(model.answer(model.encode(asked), Decoding(4, 0.9, 0.9))):
             for part, value in answer.items():
-                yield f"{family}/{number}/{part}", behind(part), told(as_kept(part, value))
+                yield f"{family}/{number}/{part}", behind(part), told(round_part(part, value))
         options = ["red", "blue", "green"]
         chosen = Request(model.render(messages(opened[0], options)), picture(0), 3, opened[0], ("options",))
         (answer,) = model.answer(model.encode([chosen]), Decoding(4))
-        yield f"{family}/options", ("options", "answers"), told(as_kept("options", answer["options"]))
+        yield f"{family}/options", ("options", "answers"), told(round_part("options", answer["options"]))
 
 
 def behind(part: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def perturbations() -> Iterator[tuple[str, tuple[str, ...], Any]]:
     for name in names("perturbations"):
         plugin = get("perturbations", name)
         modality = plugin.declares["MODALITY"]
-        rngs = [generator(7, name, f"s{i}") for i in range(3)]
+        rngs = [random_generator(7, name, f"s{i}") for i in range(3)]
         batch: list[Any] = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[modality]
         function = load("perturbations", name)
         if name == "clip_mask":

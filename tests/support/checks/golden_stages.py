@@ -157,7 +157,7 @@ def _served() -> Entries:
             settings = Settings(progress=False, servers=IMPATIENT)
             args = {"logprobs": 20, "partial_p_true": True, "prompt_logprobs": True, "base_url": server.url}
             model = load("models", "openai")(ModelContext("gpt", settings=settings), model="toy", **args)
-            prompt = model.render(messages(question, choices, image=image is not None))
+            prompt = model.render(messages(question, choices, n_images=image is not None))
             request = Request(prompt, image, len(choices), question, wanted, stream=11)
             work = partial(model.parts, decoding=Decoding(4, 0.9, 0.9))
             replies = [reply for some in model.client.pooled([request], work, "sample") for _, reply in some]

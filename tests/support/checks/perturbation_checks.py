@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from PIL import Image
 
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (4, 1), (1, 4), (3, 5), (40, 30), (700, 2), (2, 700)]
 
@@ -21,7 +21,7 @@ def ramp():
 
 
 def rng(sample="a", variant="v", seed=7):
-    return generator(seed, variant, sample)
+    return random_generator(seed, variant, sample)
 
 
 def one(function, image, sample="a", **args):
@@ -45,7 +45,7 @@ def keeps_the_contract(function, by_chance, **args):
     assert [m.tobytes() for m in reversed_] == alone[::-1]
     big = picture(99)
     assert apply([big], [rng()])[0].tobytes() == apply([big], [rng()])[0].tobytes()
-    others = {apply([big], [generator(*key)])[0].tobytes() for key in ((7, "v", "a"), (7, "v", "b"), (7, "w", "a"), (8, "v", "a"))}
+    others = {apply([big], [random_generator(*key)])[0].tobytes() for key in ((7, "v", "a"), (7, "v", "b"), (7, "w", "a"), (8, "v", "a"))}
     assert len(others) == (4 if by_chance else 1)
 
 

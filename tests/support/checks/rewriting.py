@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from qualm.registry.plugins.registry import load
-from qualm.runners.contracts.perturbations import PerturbContext, generator
+from qualm.runners.contracts.perturbations import PerturbContext, random_generator
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.recordings import png
 from tests.support.servers.small_server import IMPATIENT
@@ -24,7 +24,7 @@ def rows(questions):
 def perturbed(name, questions, given=None, **args):
     """What a perturbation makes of questions (of each on a small picture, if it is cross-modal), and its context."""
     given = given or context(rows(questions))
-    rngs = [generator(7, name, f"s{i}") for i in range(len(questions))]
+    rngs = [random_generator(7, name, f"s{i}") for i in range(len(questions))]
     image = Image.fromarray(np.zeros((4, 4, 3), np.uint8))
     batch = questions if name in ("inv", "sbj") else [(image, q) for q in questions]
     made = load("perturbations", name)(given, batch, rngs, **args)

@@ -47,7 +47,7 @@ class SmallRay:
 
     def install(self, monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
         """In the place of Ray and of the clock, for one test."""
-        monkeypatch.setattr(driver, "connected", lambda settings: self)
+        monkeypatch.setattr(driver, "connect_ray", lambda settings: self)
         monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep))
         exceptions = ModuleType("ray.exceptions")
         exceptions.RayError, exceptions.RayTaskError = RayError, RayTaskError  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.inference.hf.adapters import CONFIG, WEIGHTS, Base, merge, read_config, resolve_adapters
+from qualm.runners.inference.hf.adapters import CONFIG, WEIGHTS, Base, merge_adapter, read_config, resolve_adapters
 
 
 def adapter(folder, weights=True, **config):
@@ -74,16 +74,16 @@ def tuned(folder, targets, base):
 def test_a_difference_is_added_to_the_weights(tmp_path):
     x = torch.randn(3, 4)
     expected = tuned(tmp_path / "a", ["first"], Net())(x)
-    merged = merge("m", Net(), tmp_path / "a")
+    merged = merge_adapter("m", Net(), tmp_path / "a")
     assert isinstance(merged, Net) and torch.allclose(merged(x), expected, atol=1e-5) and not torch.allclose(Net()(x), expected, atol=1e-2)
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):
     tuned(tmp_path / "a", ["first"], Net(width=5))
     with pytest.raises(ModelError, match="cannot be put on Net"):
-        merge("m", Net(), tmp_path / "a")
+        merge_adapter("m", Net(), tmp_path / "a")
     tuned(tmp_path / "b", ["first", "second"], Net())
     tuned(tmp_path / "c", ["first"], Net())
     shutil.copy(tmp_path / "c" / WEIGHTS, tmp_path / "b" / WEIGHTS)
     with pytest.raises(ModelError, match=r"weights on one side only, such as .*second"):
-        merge("m", Net(), tmp_path / "b")
+        merge_adapter("m", Net(), tmp_path / "b")

@@ -8,7 +8,7 @@ import torch
 
 from qualm.registry.plugins.internals import layer_range
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.attention import core, share_and_entropy, weights
+from qualm.runners.inference.hf.attention import attention_weights, most_attended, share_and_entropy
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.runners.inference.hf.test_one_pass import answers, requests
 from tests.support.models.each_family import EACH_FAMILY
@@ -170,15 +170,15 @@ def test_layers_that_there_are_not(model):
 def test_weights_by_hand():
     query = torch.tensor([[[[1.0, 0.0], [0.0, 2.0]]]])
     key = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]])
-    seen = weights(query, key, None, 2, 1.0)[0, 0]
+    seen = attention_weights(query, key, None, 2, 1.0)[0, 0]
     e = np.e
     np.testing.assert_allclose(seen[0], [e / (e + 1), 1 / (e + 1), 0.0], rtol=1e-6)
     np.testing.assert_allclose(seen[1], np.array([1, e**2, e**2]) / (1 + 2 * e**2), rtol=1e-6)
-    masked = weights(query, key, torch.tensor([[[[True, False, True]] * 2]]), 1, 1.0)[0, 0]
+    masked = attention_weights(query, key, torch.tensor([[[[True, False, True]] * 2]]), 1, 1.0)[0, 0]
     np.testing.assert_allclose(masked[0], np.array([1, 0, e**2]) / (1 + e**2), rtol=1e-6)
-    capped = weights(query, key, torch.zeros(1, 1, 2, 3), 1, 1.0, softcap=1.0)[0, 0, 0]
+    capped = attention_weights(query, key, torch.zeros(1, 1, 2, 3), 1, 1.0, softcap=1.0)[0, 0, 0]
     np.testing.assert_allclose(capped, np.exp(np.tanh([0, 2, 2])) / np.exp(np.tanh([0, 2, 2])).sum(), rtol=1e-6)
-    shared = weights(query.repeat(1, 2, 1, 1), key, None, 2, 1.0)  # two heads of queries to one of keys
+    shared = attention_weights(query.repeat(1, 2, 1, 1), key, None, 2, 1.0)  # two heads of queries to one of keys
     np.testing.assert_allclose(shared[0, 1], seen)
 
 
@@ -188,7 +188,10 @@ def test_share_entropy_and_core_by_hand():
     share, entropy = share_and_entropy(look, picture)
     np.testing.assert_allclose(share, [0.6, 0.25])
     np.testing.assert_allclose(entropy, [-(1 / 3 * np.log(1 / 3) + 2 / 3 * np.log(2 / 3)), 0.0], atol=1e-12)
-    assert core(look, picture, 0.5).tolist() == [False, False, True] and core(look, picture, 1.0).tolist() == picture.tolist()
+    assert (
+        most_attended(look, picture, 0.5).tolist() == [False, False, True]
+        and most_attended(look, picture, 1.0).tolist() == picture.tolist()
+    )
 
 
 def test_attention_that_returns_its_weights_is_read_from_there(model, told):

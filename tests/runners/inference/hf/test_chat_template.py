@@ -51,7 +51,7 @@ def test_prompts_of_a_template_with_a_clock_show_the_date_of_the_spec(tmp_path, 
     folder = make(tmp_path / "m")
     plain = hf_vlm(ModelContext("m", folder))
     template = "{{ strftime_now('%d %b %Y') }} " + plain.template
-    question = messages("What ?", image=not plain.text_only)
+    question = messages("What ?", n_images=not plain.text_only)
     model = loaded_model(folder, template=template, date="2024-07-06")
     assert model.render(question) == "06 Jul 2024 " + plain.render(question)
     assert model.facts["date"] == "2024-07-06" and "date" not in plain.facts
@@ -63,6 +63,6 @@ def test_prompts_of_a_template_with_a_clock_show_the_date_of_the_spec(tmp_path, 
 
 
 def test_text_only_models_are_given_strings():
-    assert as_text(messages("Why?", image=0)) == [{"role": "user", "content": "Why?"}]
+    assert as_text(messages("Why?", n_images=0)) == [{"role": "user", "content": "Why?"}]
     with pytest.raises(ValueError, match="cannot be shown an image"):
         as_text(messages("Why?"))

@@ -22,7 +22,7 @@ def spread(folder, family, dtype):
     model = hf_vlm(ModelContext(family, folder), dtype=dtype, template=TEMPLATES.get(family))
     model.load()
     image = picture(0, (40, 40))
-    asked = [Request(model.render(messages(q, image=True)), image, question=q, parts=("answer", "draw 1"), stream=5) for q in QUESTIONS]
+    asked = [Request(model.render(messages(q, n_images=True)), image, question=q, parts=("answer", "draw 1"), stream=5) for q in QUESTIONS]
     together = model.answer(model.encode(asked), Decoding(4, 0.9))
     worst = 0.0
     for request, parts in zip(asked, together, strict=True):

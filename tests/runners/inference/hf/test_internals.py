@@ -9,7 +9,7 @@ import torch
 
 from qualm.registry.plugins.internals import ANSWER_LAST, ANSWER_MEAN, PROMPT_LAST
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part
-from qualm.runners.inference.hf.internals import Inside
+from qualm.runners.inference.hf.internals import RequestedInternals
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.thinking import ANSWERED, CUT, Thinking
 from tests.runners.inference.hf.test_one_pass import answers, requests
@@ -118,7 +118,7 @@ def test_layers_that_there_are_not_and_answers_that_nobody_knows(model):
 
 
 def test_nothing_is_tapped_where_nothing_is_wanted(model):
-    assert not Inside(model, ("answer", "p_true")).wanted
+    assert not RequestedInternals(model, ("answer", "p_true")).wanted
 
 
 def test_the_pictures_last_token_and_the_mean_of_its_tokens(model):
@@ -175,7 +175,7 @@ def test_where_tokens_end_in_the_text(model):
 )
 def test_which_tokens_of_a_model_that_thinks_are_read(of, how, span):
     thinking = of and Thinking(of=of)
-    thinks, plain = (Inside(SimpleNamespace(thinks=thinks, thinking=thinking), []) for thinks in (True, False))
+    thinks, plain = (RequestedInternals(SimpleNamespace(thinks=thinks, thinking=thinking), []) for thinks in (True, False))
     answer = Part(tokens=[5, 6, 7, 8, 9], numbers=[3.0, float(how)])
     assert thinks._span(answer) == span and plain._span(answer) == (0, 5)
     assert thinks._reads_answers is (of in ("answer", None)) and plain._reads_answers

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.runners.contracts.models import ModelError, Request
-from qualm.runners.inference.hf.layout import PicturePrefix, common, followed, lay_out, leaders, unpadded
+from qualm.runners.inference.hf.layout import PicturePrefix, common_prefix_length, first_of_same_image, lay_out, tokens_on_images, unpadded
 
 PICTURE = object()
 MARK, SPREAD = 1000, (7, 7, 7)
@@ -40,7 +40,7 @@ def request(prompt, pixels="", **more):
 
 def laid_out(*requests, shares=True):
     model = Words()
-    chiefs = leaders(requests, shares)
+    chiefs = first_of_same_image(requests, shares)
     rows = [model.read(requests[c].prompt) for c in sorted(set(chiefs))]
     width = max(map(len, rows))
     ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows])
@@ -50,13 +50,13 @@ def laid_out(*requests, shares=True):
 
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6))
 def test_common_beginnings(a, b):
-    n = common(a, b)
+    n = common_prefix_length(a, b)
     assert a[:n] == b[:n] and (n == len(a) or n == len(b) or a[n] != b[n])
 
 
 def test_requests_with_one_picture_follow_the_first():
     requests = [request("#a", "x"), request("#b", "x"), request("c"), request("#d", "y"), request("#e"), request("#f", "x")]
-    assert leaders(requests, True) == [0, 0, 2, 3, 4, 0] and leaders(requests, False) == [0, 1, 2, 3, 4, 5]
+    assert first_of_same_image(requests, True) == [0, 0, 2, 3, 4, 0] and first_of_same_image(requests, False) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_prompt_is_read_as_the_processor_would_whoever_led():
@@ -100,7 +100,7 @@ def test_another_prompt_must_go_on_behind_the_picture():
     assert known.follow(model, "<#> cd") == (model.read("<#> cd"), 6)
     assert known.follow(model, "[#> ab") is None and known.follow(model, "<") is None
     with pytest.raises(ModelError, match="does not begin with the image as"):
-        followed(model, [known], ["[#]"])
+        tokens_on_images(model, [known], ["[#]"])
     moved = PicturePrefix("<#> ab", model.written("<#> ab"), (*model.read("<#> a"), ord("B")))
     assert moved.follow(model, "<#> ac") is None, "a processor that changes the end of the text cannot be followed"
 

@@ -107,17 +107,21 @@ def test_padding_is_on_the_left_and_with_the_end_where_there_is_nothing_else(fol
     assert model.tokenizer.pad_token == model.tokenizer.eos_token == "</s>"
     assert build(folders["llava"]).tokenizer.pad_token == "<pad>"
     model = build(folders["llava"])
-    requests = [Request(model.render(messages(q, image=False)), None) for q in ("What ?", "What color is the big red cube ?")]
+    requests = [Request(model.render(messages(q, n_images=False)), None) for q in ("What ?", "What color is the big red cube ?")]
     mask = model._processor_tensors(requests)["attention_mask"]
     assert mask[0, 0] == 0 and mask[:, -1].tolist() == [1, 1] and mask[1].all()
 
 
 def test_each_thread_has_a_processor_of_its_own(llava):
     others = []
-    thread = threading.Thread(target=lambda: others.append(llava.mine))
+    thread = threading.Thread(target=lambda: others.append(llava.thread_processor))
     thread.start()
     thread.join()
-    assert llava.mine is llava.mine and others[0] is not llava.mine and llava.processor is not llava.mine
+    assert (
+        llava.thread_processor is llava.thread_processor
+        and others[0] is not llava.thread_processor
+        and llava.processor is not llava.thread_processor
+    )
 
 
 @pytest.mark.parametrize("change", [{"image": None}, {"options": 2}, {"parts": ("p_true",)}], ids=["image", "options", "parts"])
@@ -146,7 +150,7 @@ def test_whether_prompts_are_shared_is_found_out_once_or_told(folders, monkeypat
 
 def test_prompts_without_pictures_are_read_together_whatever_the_model_shares(folders):
     model = build(folders["llava"])
-    found = model.encode([Request(model.render(messages(QUESTION, image=False)), None)] * 2)
+    found = model.encode([Request(model.render(messages(QUESTION, n_images=False)), None)] * 2)
     assert len(found.requests) == 2 and not model._shares
 
 
@@ -168,7 +172,7 @@ def test_prompts_as_tokens(llava):
     words = ["USER", ":", "<image>", *QUESTION.split(), "ASSISTANT", ":"]
     assert llava.tokenizer.convert_ids_to_tokens(llava.written(prompt)) == words
     assert llava.tokenize(prompt) == list(llava.written(prompt))
-    plain = llava.plain_texts([llava.render(messages(QUESTION, image=False))])[0]
+    plain = llava.plain_texts([llava.render(messages(QUESTION, n_images=False))])[0]
     assert llava.tokenizer.convert_ids_to_tokens(plain) == [w for w in words if w != "<image>"]
     with_picture = unpadded(llava._processor_tensors([Request(prompt, picture(0))]))[0]
     mark = llava.tokenizer.convert_tokens_to_ids("<image>")
@@ -188,13 +192,13 @@ def test_a_prompt_that_begins_with_the_first_token_gets_no_other(llava):
 def test_marks_of_pictures_count_as_often_as_the_template_writes_them(llava):
     mark = "its text contains '<image>', by which this model's template marks the place of an image; remove it from the question"
     once, twice = "USER: <image>\nWhat ?", "USER: <image>\nWhat <image> ?"
-    assert [llava.misfit(prompt, image=True) for prompt in (once, twice)] == ["", mark]
-    assert [llava.misfit(prompt, image=False) for prompt in ("What ?", once)] == ["", mark]
+    assert [llava.misfit(prompt, n_images=True) for prompt in (once, twice)] == ["", mark]
+    assert [llava.misfit(prompt, n_images=False) for prompt in ("What ?", once)] == ["", mark]
 
 
 @pytest.mark.parametrize(("words", "fits"), [(511, True), (512, True), (513, False)])
 def test_the_longest_prompt_that_the_model_reads(llava, words, fits):
-    assert llava.misfit(" ".join(["cube"] * words), image=False) == (
+    assert llava.misfit(" ".join(["cube"] * words), n_images=False) == (
         "" if fits else f"its prompt has {words} tokens, and the model reads at most 512"
     )
 
@@ -204,7 +208,7 @@ def test_a_model_that_tells_no_longest_prompt_reads_all(folders, tmp_path):
         settings["text_config"]["max_position_embeddings"] = 0
 
     model = build(edited(folders["llava"], tmp_path, unbounded, "config.json"))
-    assert model.misfit("cube " * 600, image=False) == ""
+    assert model.misfit("cube " * 600, n_images=False) == ""
 
 
 def test_on_the_device_in_the_weights_dtype(llava):

@@ -6,7 +6,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
 from qualm.runners.inference.hf import model as hf_model
-from qualm.runners.inference.hf.once import costly, once
+from qualm.runners.inference.hf.once import cache_outputs, shared_encoders
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.plain_vlm import picture
@@ -44,7 +44,7 @@ def test_each_picture_is_looked_at_once_and_every_bit_is_as_without(model, monke
     questions = ["What color is the cube ?", "How many are there ?"]
     asked = [Request(model.render(messages(q)), picture(n), 0, q, SIGNALS, 9 + n) for n, q in enumerate(questions)]
     model.is_checked = True  # the comparison with plain passes looks once more
-    encoded, parts = model.encode(asked), costly(model.module)
+    encoded, parts = model.encode(asked), shared_encoders(model.module)
     assert [type(part).__name__ for part in parts] == PARTS[model.label]
     looks = [0] * len(parts)
 
@@ -61,7 +61,7 @@ def test_each_picture_is_looked_at_once_and_every_bit_is_as_without(model, monke
     assert looks == LOOKS[model.label]
     looks[:] = [0] * len(parts)
     assert values(model, encoded) == kept and looks == LOOKS[model.label], "nothing is kept from one batch to the next"
-    monkeypatch.setattr(hf_model, "costly", lambda module: [])
+    monkeypatch.setattr(hf_model, "shared_encoders", lambda module: [])
     looks[:] = [0] * len(parts)
     assert values(model, encoded) == kept
     assert all(more > few for more, few in zip(looks, LOOKS[model.label], strict=True))
@@ -80,7 +80,7 @@ class Seeing(torch.nn.Module):
 def test_only_what_is_the_same_is_kept_and_within_the_room():
     part = Seeing()
     one, two = torch.ones(1, 4), torch.zeros(1, 4)
-    with once([part]):
+    with cache_outputs([part]):
         first = part(one)
         first.pooler_output = None  # as get_image_features does
         again = part(one.clone())
@@ -93,7 +93,7 @@ def test_only_what_is_the_same_is_kept_and_within_the_room():
         assert part.calls == 7, "what cannot be compared is computed"
     assert "forward" not in vars(part)
     part.calls = 0
-    with once([part], room=one.nbytes * 2):
+    with cache_outputs([part], max_bytes=one.nbytes * 2):
         part(one), part(one), part(two), part(two)
     assert part.calls == 4, "16 bytes of input and 20 of output do not fit into 32"
 
@@ -101,6 +101,6 @@ def test_only_what_is_the_same_is_kept_and_within_the_room():
 def test_a_forward_of_the_part_itself_comes_back():
     part = Seeing()
     own = part.forward = lambda pixels: pixels + 1
-    with once([part]):
+    with cache_outputs([part]):
         assert part(torch.zeros(1)).item() == part(torch.zeros(1)).item() == 1.0
     assert part.forward is own

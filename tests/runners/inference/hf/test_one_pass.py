@@ -46,7 +46,7 @@ def requests(model, parts, image=True, known=True):
     pictures = {i: picture(i, (40 + 30 * i, 40)) for i in set(PICTURES)}
     return [
         Request(
-            model.render(messages(q, image=image)), pictures[i] if image else None, 0, q, tuple(parts), 1000 + n,
+            model.render(messages(q, n_images=image)), pictures[i] if image else None, 0, q, tuple(parts), 1000 + n,
             f"picture {i}" if known and image else "",
         )
         for n, (q, i) in enumerate(zip(QUESTIONS, PICTURES, strict=True))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
-from qualm.runners.inference.hf.plain import followed, plain_reason, start_token
+from qualm.runners.inference.hf.plain import append_tokens, plain_reason, start_token
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, verification
@@ -79,7 +79,7 @@ def test_draws_and_signals_are_those_of_forced_passes(model):
             assert part.logprobs == pytest.approx(raw.log_softmax(1)[range(len(chosen)), chosen].tolist(), abs=LIMIT)
         tokens = parts["answer"].tokens
         for name, question, image in (("image", request.question, None), ("question", "", request.image), ("both", "", None)):
-            raw = forced(model, model.render(messages(question, image=image is not None)), image, tokens).log_softmax(1)
+            raw = forced(model, model.render(messages(question, n_images=image is not None)), image, tokens).log_softmax(1)
             assert parts[f"without_{name}"].logprobs == pytest.approx(raw[range(len(tokens)), tokens].tolist(), abs=LIMIT)
         prompt = model.render(verification(request.question, parts["answer"].text))
         assert forced(model, prompt, request.image, [0]).shape[0] == 1 and 0 <= parts["p_yes"].numbers[0] <= 1
@@ -94,7 +94,7 @@ def forced(model, prompt, image, tokens):
                 more = {"decoder_input_ids": torch.tensor([[start_token(model.module), *whole[:n]]])}
                 out = model.module.generate(**inputs, **more, **_ONE)
             else:
-                out = model.module.generate(**followed(model.module, inputs, whole[:n]), **_ONE)
+                out = model.module.generate(**append_tokens(model.module, inputs, whole[:n]), **_ONE)
             rows.append(out.logits[0][0].double())
     return torch.stack(rows)
 

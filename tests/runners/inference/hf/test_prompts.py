@@ -120,12 +120,12 @@ def test_a_text_only_model_has_a_system_message_and_examples(tmp_path):
 def test_a_chat_template_without_a_system_message_is_refused(tmp_path):
     user = "{% for m in messages if m.role == 'user' %}{% for c in m.content if c.type == 'text' %}{{ c.text }}{% endfor %}{% endfor %}"
     model = loaded_model(tiny_llava(tmp_path / "model"), "plain", template=user)
-    assert model.render(Prompt().messages("What?", image=0)) == "What?"
+    assert model.render(Prompt().messages("What?", n_images=0)) == "What?"
     with pytest.raises(ModelError, match="its chat template does not show the system message; put it into the prompt's `template`"):
-        model.render(Prompt(system="Be brief.").messages("What?", image=0))
+        model.render(Prompt(system="Be brief.").messages("What?", n_images=0))
     raising = loaded_model(tiny_llava(tmp_path / "other"), "gemma", template="{{ raise_exception('System role not supported') }}")
     with pytest.raises(ModelError, match="model 'gemma': its chat template refuses the conversation: System role not supported"):
-        raising.render(Prompt(system="Be brief.").messages("What?", image=0))
+        raising.render(Prompt(system="Be brief.").messages("What?", n_images=0))
 
 
 def test_a_model_of_one_image_is_not_shown_those_of_examples(tmp_path):

@@ -7,9 +7,9 @@ import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
 from qualm.runners.inference.check_cases import scene_cases
-from qualm.runners.inference.check_model import DoctorOptions, checks, visit
-from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
-from qualm.runners.inference.model_under_test import ModelUnderTest, attempt
+from qualm.runners.inference.check_model import DoctorOptions, check_model, checks
+from qualm.runners.inference.hf.quantized import PACKAGES, quantization_arguments, verify_quantization
+from qualm.runners.inference.model_under_test import ModelUnderTest, run_check
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
@@ -42,7 +42,7 @@ def test_the_doctor_counts_bits(form, size, tmp_path):
     weights = []
     for how in ("none", form):
         wish = DoctorOptions("m", "hf_vlm", {"quantization": how, "dtype": "bfloat16"}, folder, "cpu")
-        weights.append(next(f for f in visit(wish, scene_cases(3)) if f.check == "weights").numbers)
+        weights.append(next(f for f in check_model(wish, scene_cases(3)) if f.check == "weights").numbers)
     assert weights[0]["parameters"] == weights[1]["parameters"]
     linear = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 64)
     assert weights[0]["bytes"] - weights[1]["bytes"] == pytest.approx(linear * (2 - size), rel=0.02)
@@ -56,7 +56,7 @@ def test_the_engine_is_right_about_a_quantised_model(form, tmp_path):
     model.load()
     tested = ModelUnderTest(model, scene_cases(3), Decoding(4, 0.9))
     for name in ("padding", "log-probabilities", "draws", "batches", "priors", "p_yes, p_true"):
-        finding = attempt(name, checks()[name], tested)
+        finding = run_check(name, checks()[name], tested)
         assert finding.verdict == "ok", finding
 
 
@@ -94,20 +94,20 @@ def test_a_package_that_is_absent_is_named(form, monkeypatch):
     there = importlib.util.find_spec
     monkeypatch.setattr("qualm.runners.inference.hf.quantized.find_spec", lambda name: None if name == PACKAGES[form] else there(name))
     with pytest.raises(ModelError, match=f"model 'm': quantization {form} needs {PACKAGES[form]}; `pip install 'qualm-bench"):
-        arguments("model 'm'", form, "bfloat16")
+        quantization_arguments("model 'm'", form, "bfloat16")
 
 
 def test_what_is_refused(tmp_path):
     folder = tiny_llava(tmp_path)
-    assert arguments("m", "none", "float32") == {}
+    assert quantization_arguments("m", "none", "float32") == {}
     with pytest.raises(ModelError, match="weights of int8 are not trained"):
         hf_vlm(ModelContext("m", folder), quantization="int8").load("float32")
     model = hf_vlm(ModelContext("m", folder))
     with pytest.raises(ModelError, match=r"quantization int8: \d+ linear layers were not converted as asked, such as model.language"):
-        verify("m", "int8", model.load())
+        verify_quantization("m", "int8", model.load())
 
 
 def test_int4_computes_in_bfloat16():
     needs("torchao")
     with pytest.raises(ModelError, match="int4 computes in bfloat16, and dtype is float32"):
-        arguments("m", "int4", "float32")
+        quantization_arguments("m", "int4", "float32")

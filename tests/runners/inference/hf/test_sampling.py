@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from qualm.runners.inference.hf.sampling import Chooser, drawn, many_uniforms, uniforms
+from qualm.runners.inference.hf.sampling import Chooser, many_uniforms, sample_tokens, uniforms
 
 
 def test_numbers_do_not_depend_on_how_many_are_wanted():
@@ -33,7 +33,7 @@ def test_numbers_of_many_draws_at_once_are_those_of_each(steps):
 def test_draws_have_the_shares_of_the_softmax(temperature):
     logits = torch.tensor([2.0, 1.0, -torch.inf, 0.0])
     numbers = torch.from_numpy(uniforms(1, 1, 20_000))
-    found = drawn(logits.expand(20_000, 4), numbers, temperature, 1.0)
+    found = sample_tokens(logits.expand(20_000, 4), numbers, temperature, 1.0)
     shares = torch.bincount(found, minlength=4) / 20_000
     torch.testing.assert_close(shares, torch.softmax(logits / temperature, 0), atol=0.01, rtol=0)
     assert shares[2] == 0
@@ -42,7 +42,7 @@ def test_draws_have_the_shares_of_the_softmax(temperature):
 def test_top_p_keeps_the_likeliest_and_rescales():
     logits = torch.log(torch.tensor([0.1, 0.5, 0.15, 0.25]))
     numbers = torch.from_numpy(uniforms(1, 1, 20_000))
-    shares = torch.bincount(drawn(logits.expand(20_000, 4), numbers, 1.0, 0.7), minlength=4) / 20_000
+    shares = torch.bincount(sample_tokens(logits.expand(20_000, 4), numbers, 1.0, 0.7), minlength=4) / 20_000
     torch.testing.assert_close(shares, torch.tensor([0.0, 2 / 3, 0.0, 1 / 3]), atol=0.01, rtol=0)
 
 
@@ -53,14 +53,14 @@ def test_top_k_then_top_p_leave_the_tokens_of_transformers(top_k, top_p):
     logits = torch.log(torch.tensor([[0.1, 0.3, 0.15, 0.25, 0.2]]))
     left = TopPLogitsWarper(top_p)(None, TopKLogitsWarper(top_k)(None, logits / 0.8))
     numbers = torch.from_numpy(uniforms(1, 1, 20_000))
-    shares = torch.bincount(drawn(logits.expand(20_000, 5), numbers, 0.8, top_p, top_k=top_k), minlength=5) / 20_000
+    shares = torch.bincount(sample_tokens(logits.expand(20_000, 5), numbers, 0.8, top_p, top_k=top_k), minlength=5) / 20_000
     torch.testing.assert_close(shares, torch.softmax(left[0], 0), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("number", [0.0, np.nextafter(1.0, 0.0)])
 def test_the_ends_of_the_interval_are_possible_tokens(number):
     logits = torch.tensor([[-torch.inf, 0.0, 0.0, -torch.inf]])
-    assert drawn(logits, torch.tensor([number], dtype=torch.float64), 1.0, 1.0).item() in (1, 2)
+    assert sample_tokens(logits, torch.tensor([number], dtype=torch.float64), 1.0, 1.0).item() in (1, 2)
 
 
 def test_greedy_rows_take_the_likeliest_among_drawn_ones():
@@ -75,4 +75,4 @@ def test_draws_from_one_distribution_are_those_from_copies_of_it(top_p):
     logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(2))
     at = torch.tensor([3, 0, 3, 4, 3, 0, 1])
     numbers = torch.from_numpy(uniforms(4, 1, len(at)))
-    assert drawn(logits, numbers, 0.8, top_p, at).tolist() == drawn(logits[at], numbers, 0.8, top_p).tolist()
+    assert sample_tokens(logits, numbers, 0.8, top_p, at).tolist() == sample_tokens(logits[at], numbers, 0.8, top_p).tolist()

@@ -59,7 +59,7 @@ def loaded(family, folder):
 def asked(model, parts, questions=QUESTIONS, n=2):
     pictures = tuple(picture(k, (40 + 30 * k, 40)) for k in range(n))
     return [
-        Request(model.render(messages(q, image=n)), pictures[0], 0, q, tuple(parts), 1000 + k, "these", more=pictures[1:])
+        Request(model.render(messages(q, n_images=n)), pictures[0], 0, q, tuple(parts), 1000 + k, "these", more=pictures[1:])
         for k, q in enumerate(questions)
     ]
 
@@ -81,10 +81,10 @@ def test_log_probabilities_are_those_of_the_whole_sequence(family, tmp_path):
             assert answer.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, answer.tokens), abs=LIMIT)
             drawn = parts[draw_part(1)]
             assert drawn.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, drawn.tokens), abs=LIMIT)
-            silent = model.render(messages("", image=2))
+            silent = model.render(messages("", n_images=2))
             assert parts["without_question"].logprobs == pytest.approx(oracle.forced(silent, request.images, answer.tokens), abs=LIMIT)
             if not alone:
-                blind = model.render(messages(" ".join(request.question.replace("<image>", "").split()), image=0))
+                blind = model.render(messages(" ".join(request.question.replace("<image>", "").split()), n_images=0))
                 assert parts["without_image"].logprobs == pytest.approx(oracle.forced(blind, None, answer.tokens), abs=LIMIT)
 
 

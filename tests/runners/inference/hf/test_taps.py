@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.taps import AnswerStates, Taps, decoder, kept, tapped
+from qualm.runners.inference.hf.taps import AnswerStates, Taps, as_part, collect_states, decoder
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.support.models.tiny_models import tiny_llava
 
@@ -33,8 +33,8 @@ def test_the_last_and_the_mean_of_answers_that_end_at_different_times():
 
 
 def test_what_float16_does_not_hold_is_undefined():
-    assert kept(torch.tensor([65504.0, 1.0])).states.tolist() == [65504, 1] and kept(torch.tensor([70000.0, 1.0])).states is None
-    assert kept(torch.tensor([float("nan")])).states is None and kept(torch.tensor([1.0])).states.dtype == np.float16
+    assert as_part(torch.tensor([65504.0, 1.0])).states.tolist() == [65504, 1] and as_part(torch.tensor([70000.0, 1.0])).states is None
+    assert as_part(torch.tensor([float("nan")])).states is None and as_part(torch.tensor([1.0])).states.dtype == np.float16
 
 
 def test_layers_are_those_of_the_language_model(tmp_path):
@@ -42,7 +42,7 @@ def test_layers_are_those_of_the_language_model(tmp_path):
     module = model.load()
     inner, layers = decoder(module)
     assert len(layers) == 3 and layers[0] is module.model.language_model.layers[0] and inner is module.model.language_model
-    with tapped(module, [3, 1, 1]) as taps:
+    with collect_states(module, [3, 1, 1]) as taps:
         assert taps.layers == [1, 3] and len(layers[1]._forward_pre_hooks) == 1 and len(inner._forward_hooks) == 1
     assert not layers[1]._forward_pre_hooks and not inner._forward_hooks
     module.config.text_config.num_hidden_layers = 4

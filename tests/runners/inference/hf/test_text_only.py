@@ -8,7 +8,7 @@ import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, Request, draw_part
 from qualm.runners.inference.check_cases import QUESTIONS, scene_cases
-from qualm.runners.inference.check_model import DoctorOptions, visit
+from qualm.runners.inference.check_model import DoctorOptions, check_model
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.prompts.question import messages
 from tests.support.models.loaded import loaded_model
@@ -19,7 +19,7 @@ SIGNALS = tuple(name for name in PARTS if name not in ("options", "answer"))
 
 
 def asked(model, parts, questions=QUESTIONS):
-    return [Request(model.render(messages(q, image=0)), None, 0, q, parts, 17 + n) for n, q in enumerate(questions)]
+    return [Request(model.render(messages(q, n_images=0)), None, 0, q, parts, 17 + n) for n, q in enumerate(questions)]
 
 
 def forced(model, prompt, tokens):
@@ -50,7 +50,7 @@ def check_against_plain_passes(model, limit, questions=QUESTIONS, steps=12):
         total = (forced(model, request.prompt, tokens) / decoding.temperature).softmax(1).cumsum(1)
         numbers = uniforms(request.stream, 1, steps)
         assert tokens == [int((row <= n * row[-1]).sum()) for row, n in zip(total, numbers, strict=False)]
-        prior = forced(model, model.render(messages("", image=0)), parts["answer"].tokens).log_softmax(1)
+        prior = forced(model, model.render(messages("", n_images=0)), parts["answer"].tokens).log_softmax(1)
         told = parts["answer"].tokens
         assert parts["without_question"].logprobs == pytest.approx(prior[range(len(told)), told].tolist(), abs=limit)
     return equal
@@ -81,12 +81,12 @@ def test_a_question_with_an_image_is_refused(model):
 
 
 def test_a_template_that_takes_lists_is_given_strings(model):
-    assert model.render(messages("Why?", image=0)) == "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
-    assert model.answer_ids(messages("Why?", image=0), "so")[-1] == model.tokenizer.eos_token_id
+    assert model.render(messages("Why?", n_images=0)) == "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
+    assert model.answer_ids(messages("Why?", n_images=0), "so")[-1] == model.tokenizer.eos_token_id
 
 
 def findings(folder):
-    return list(visit(DoctorOptions("m", "hf_vlm", {}, folder, "cpu"), scene_cases()))
+    return list(check_model(DoctorOptions("m", "hf_vlm", {}, folder, "cpu"), scene_cases()))
 
 
 def test_the_doctor_examines_it(model):

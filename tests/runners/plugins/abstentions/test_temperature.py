@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from qualm.runners.contracts.abstentions import Answers, rescaled
+from qualm.runners.contracts.abstentions import Answers, rescale_confidence
 from qualm.runners.plugins.abstentions.temperature import temperature
 
 
@@ -64,6 +64,6 @@ def test_nothing_to_choose_on_leaves_confidences_as_they_are(fit):
 def test_scales_by_hand():
     """.8 is log odds ln 4: halved, ln 2, which is 2/3; 1 more, e * 4 / (1 + e * 4)."""
     p = np.array([0.8, 0.5, 0.0, 1.0, np.nan])
-    np.testing.assert_allclose(rescaled(p, 2.0, 0.0), [2 / 3, 0.5, 0, 1, np.nan])
-    np.testing.assert_allclose(rescaled(p, 1.0, 1.0)[:2], [4 * np.e / (1 + 4 * np.e), np.e / (1 + np.e)])
-    assert rescaled(p, 1.0, 0.0)[0] == 0.8
+    np.testing.assert_allclose(rescale_confidence(p, 2.0, 0.0), [2 / 3, 0.5, 0, 1, np.nan])
+    np.testing.assert_allclose(rescale_confidence(p, 1.0, 1.0)[:2], [4 * np.e / (1 + 4 * np.e), np.e / (1 + np.e)])
+    assert rescale_confidence(p, 1.0, 0.0)[0] == 0.8

@@ -29,7 +29,7 @@ def test_the_papers_grid():
 )
 def test_worked_example(thresholds, accuracy):
     for t in thresholds:
-        assert answers().after(t).correct.mean() == pytest.approx(accuracy)
+        assert answers().abstain_below(t).correct.mean() == pytest.approx(accuracy)
 
 
 def test_the_best_and_of_equals_the_smallest():
@@ -68,7 +68,7 @@ def test_every_confidence_that_occurs():
 
 def test_refusals_stay_what_they_are():
     fit = answers(pred=np.array([0.0, 0, 0, 1, 0]), lave=np.array([1, 0, 0.5, 1, 1]), turned_confidence="complement")
-    after = fit.after(0.7)
+    after = fit.abstain_below(0.7)
     assert after.confidence.tolist() == pytest.approx([0.95, 0.92, 0.4, 0.3, 0.85])
     assert after.pred_is_idk.tolist() == [0, 0, 1, 1, 0]
     assert after.correct.tolist() == [1, 0, 0, 1, 1]

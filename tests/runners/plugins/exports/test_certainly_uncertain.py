@@ -11,7 +11,7 @@ from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import as_row
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError
 from qualm.runners.plugins.exports.certainly_uncertain import certainly_uncertain
-from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.records import iterate_rows, read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.tiny_pairs import write_pairs
 
@@ -23,7 +23,7 @@ def assembled(root, renamed=(("clean1", ODD),)):
     recipe, source = write_pairs(root)
     out = root / "ours"
     rows = read_table(recipe / "samples.parquet", SAMPLES).to_pylist()
-    pictures = [row for folder in (recipe, source) for row in iterate(folder / "images", IMAGES)]
+    pictures = [row for folder in (recipe, source) for row in iterate_rows(folder / "images", IMAGES)]
     for row in rows + pictures:
         row["image_id"] = dict(renamed).get(row["image_id"], row["image_id"])
     write_table(out / "samples.parquet", rows, SAMPLES)
@@ -72,7 +72,7 @@ def test_round_trip(tmp_path, form):
             **as_row(own[name]),
             "meta": dict(own[name].meta),
         }
-    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate(before / "images", IMAGES)}
+    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate_rows(before / "images", IMAGES)}
     assert {x.image_id: x.data for x in made if isinstance(x, Image)} == pictures
     export(kept(tmp_path / "again", made), tmp_path / "two", form=form)
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
@@ -104,7 +104,7 @@ def test_pictures_whose_names_come_to_one_keep_their_own_files(tmp_path):
     before = assembled(tmp_path, [("clean0", "a"), ("gone0", "a.png"), ("gone1", "A")])
     export(before, tmp_path / "out")
     made = read_back(AdapterContext(tmp_path, source=tmp_path / "out"))
-    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate(before / "images", IMAGES)}
+    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate_rows(before / "images", IMAGES)}
     assert pictures["a"] not in (pictures["a.png"], pictures["A"])
     assert {x.image_id: x.data for x in made if isinstance(x, Image)} == pictures
     files = [p.name for p in (tmp_path / "out/images").iterdir()]

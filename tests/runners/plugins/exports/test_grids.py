@@ -7,7 +7,7 @@ import re
 import pytest
 
 from qualm.runners.plugins.exports._grids import CELL, grid
-from qualm.runners.runtime.printed import CHARACTER, Drawing, cut, units
+from qualm.runners.runtime.printed import CHARACTER, Drawing, plot_width, shorten_text
 
 
 def row(variant: str, value: float | None, p: float | None = None, **more: object) -> dict[str, object]:
@@ -16,11 +16,11 @@ def row(variant: str, value: float | None, p: float | None = None, **more: objec
 
 def test_a_wide_grid_goes_on_below_itself_and_stays_within_its_width() -> None:
     variants = [f"v{i}" for i in range(20)]
-    drawing = grid(units("column"), [row(v, 0.5) for v in variants], dict.fromkeys(variants, "image"), 1.0)
+    drawing = grid(plot_width("column"), [row(v, 0.5) for v in variants], dict.fromkeys(variants, "image"), 1.0)
     svg = drawing.svg("t", "c")
     rights = [float(x) + float(w) for x, w in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg)]
-    assert svg.count(">p_true<") == 3 and max(rights) <= units("column") and svg.count(">+.50<") == 20
-    assert grid(units("page"), [row(v, 0.5) for v in variants], {}, 1.0).height < drawing.height / 2
+    assert svg.count(">p_true<") == 3 and max(rights) <= plot_width("column") and svg.count(">+.50<") == 20
+    assert grid(plot_width("page"), [row(v, 0.5) for v in variants], {}, 1.0).height < drawing.height / 2
 
 
 def test_colour_is_of_the_sign_and_none_of_a_collapse() -> None:
@@ -40,7 +40,11 @@ def test_as_many_cells_stand_side_by_side_as_there_is_room_for_and_one_where_the
 def test_a_long_modality_is_cut_to_its_columns() -> None:
     modality = {"a": "photographic", "b": "photographic", "c": "handwritten"}
     svg = grid(300, [row(variant, 0.5) for variant in modality], modality, 1.0).svg("", "")
-    assert f">{cut('photographic', 2 * CELL)}<" in svg and f">{cut('handwritten', CELL)}<" in svg and "handwritten" not in svg
+    assert (
+        f">{shorten_text('photographic', 2 * CELL)}<" in svg
+        and f">{shorten_text('handwritten', CELL)}<" in svg
+        and "handwritten" not in svg
+    )
 
 
 def test_stars_are_for_less_than_each_limit_and_colour_ends_at_the_strongest() -> None:

@@ -71,5 +71,5 @@ def test_filled_in_it_is_read_as_labels_of_answers_and_of_judges(tmp_path):
         writer.writeheader()
         writer.writerows(row | {"rating": "1" if k < 5 else ""} for k, row in enumerate(rows))
     read = read_answer_labels(tmp_path / "out")
-    assert len(read.by_cell["m", "d", "clean"]) == 5
+    assert len(read.by_answer_set["m", "d", "clean"]) == 5
     assert [label.answer.prediction for label in read_labels(tmp_path / "out")] == [unescape_formula(row["prediction"]) for row in rows[:5]]

@@ -56,6 +56,6 @@ def test_a_few_steps_teach_the_projector_alone(folders, tmp_path):
     (tmp_path / "model").mkdir()
     recipe.save(tmp_path / "model", module.state_dict())
     model = loaded_model(tmp_path / "model")
-    request = Request(model.render(messages("What color is grass?", image=0)), None, 0, "What color is grass?", ("answer",), 1)
+    request = Request(model.render(messages("What color is grass?", n_images=0)), None, 0, "What color is grass?", ("answer",), 1)
     (parts,) = model.answer(model.encode([request]), Decoding(8))
     assert "".join(model.texts([parts["answer"].tokens])).startswith("The color of grass is")

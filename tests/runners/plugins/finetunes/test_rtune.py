@@ -15,14 +15,14 @@ from qualm.runners.data.answers import Store
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
-from qualm.runners.plugins.finetunes.rtune import REFUSALS, refusal, rtune
+from qualm.runners.plugins.finetunes.rtune import REFUSALS, choose_abstention, rtune
 from qualm.runners.plugins.judges.rules import rules
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.training.examples import read_rows
-from qualm.runners.training.opinions import entropy, sampled
+from qualm.runners.training.opinions import answer_entropy, sampled_answers
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
 from tests.support.servers.small_server import serving
@@ -77,7 +77,7 @@ def test_unknown_replaces_what_the_base_model_gets_wrong(project):
 
     with chdir(project.folder):
         model = recipe.share.encoder.model
-        own = engine("qualm.runners.plugins.models.hf_vlm")
+        own = find_engine("qualm.runners.plugins.models.hf_vlm")
         assert len(Store(Path(Settings().store), model.digest, own.identity, libraries=own.libraries)) == 28
     for row, example in by_row.items():
         if not table[row]["answerable"]:
@@ -156,21 +156,21 @@ def test_drawn_answers_do_not_depend_on_the_batch(project, tmp_path, folder):
         with chdir(other.folder):
             data = DatasetFolder("pairs", Path("results/t/data/pairs"), SplitRule(("train",)))
             context = FinetuneContext({}, 7, {"base": BASE}, {"base": Path("registry/data/tiny")}, stage)
-            found.append(sampled(context, "base", data, read_rows(data, context.count)[:4], 3, 0.7))
+            found.append(sampled_answers(context, "base", data, read_rows(data, context.count)[:4], 3, 0.7))
     assert found[0] == found[1] and len(found[0]) == 4 and all(len(texts) == 3 for texts in found[0])
 
 
 def test_entropy():
-    assert entropy(["a cube", "Cube.", "cube"]) == 0
-    assert entropy(["red", "blue", "red", "blue"]) == pytest.approx(0.693147, abs=1e-6)
+    assert answer_entropy(["a cube", "Cube.", "cube"]) == 0
+    assert answer_entropy(["red", "blue", "red", "blue"]) == pytest.approx(0.693147, abs=1e-6)
 
 
 def test_refusals_are_drawn_by_the_sample():
     class Row:
         sample_id = "s1"
 
-    assert refusal(Row, REFUSALS) == refusal(Row, REFUSALS)
-    assert {refusal(type("R", (), {"sample_id": str(i)}), REFUSALS) for i in range(40)} == set(REFUSALS)
+    assert choose_abstention(Row, REFUSALS) == choose_abstention(Row, REFUSALS)
+    assert {choose_abstention(type("R", (), {"sample_id": str(i)}), REFUSALS) for i in range(40)} == set(REFUSALS)
 
 
 def test_as_a_stage(project):

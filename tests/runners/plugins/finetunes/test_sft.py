@@ -145,7 +145,7 @@ def test_two_batches_of_a_step_give_the_gradient_of_one(make, monkeypatch):
 
     recipe = make(packed=True, batch=12, together=2)
     two = recipe.batches(0)
-    monkeypatch.setattr(recipe_module, "packs", lambda *arguments: [batching.pack(*arguments)])
+    monkeypatch.setattr(recipe_module, "pack_in_batches", lambda *arguments: [batching.pack(*arguments)])
     one = recipe.batches(0)
     assert (len(two["batches"]), len(one["batches"])) == (2, 1)
     (loss_of_two, of_two), (loss_of_one, of_one) = gradient(two), gradient(one)
@@ -345,7 +345,7 @@ def test_samples_with_several_pictures_and_with_none(make, models, family, packe
     network, total, count = model.load(), 0.0, 0
     for row, question in enumerate(SEVERAL):
         images = data.item(row).images()
-        conversation = messages(question, image=len(images))
+        conversation = messages(question, n_images=len(images))
         prompt = model.encode([Request(model.render(conversation), images[0] if images else None, more=images[1:])]).tensors
         answer = model.answer_ids(conversation, data.table["references"][row].as_py()[0])
         ids, start = torch.tensor([[*prompt["input_ids"][0].tolist(), *answer]]), prompt["input_ids"].shape[1]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.contracts.generators import GeneratorError, NoPairError, Reply, chat
-from qualm.runners.plugins.generators._rounds import ATTEMPTS, FIRST, GenerationRounds, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import ATTEMPTS, FIRST, GenerationRounds, ask_in_rounds, check_dropped_share
 
 
 class Generator:
@@ -38,7 +38,7 @@ def read(key, text):
 
 def run(generator, context, attempts=3):
     chats = {key: chat(key) for key in generator.script}
-    return in_rounds(context, generator, chats, read, GenerationRounds(attempts, 0.5, 9))
+    return ask_in_rounds(context, generator, chats, read, GenerationRounds(attempts, 0.5, 9))
 
 
 def test_what_cannot_be_used_is_asked_again_and_dropped_by_its_last_reason():
@@ -95,7 +95,7 @@ def test_a_declared_share_of_dropped_items_ends_the_run():
     generator = many(10, Reply("bad"))
     generator.script["k000"] = [Reply("good")]
     run(generator, Context(), attempts=1)
-    hold_share(generator, 0.9)
+    check_dropped_share(generator, 0.9)
     with pytest.raises(GeneratorError, match=r"9 of 10 items were dropped \(malformed: 9\), more than `most_dropped: 0.8` allows"):
-        hold_share(generator, 0.8)
-    hold_share(many(3), 0.0)  # nothing was asked: nothing was dropped
+        check_dropped_share(generator, 0.8)
+    check_dropped_share(many(3), 0.0)  # nothing was asked: nothing was dropped

@@ -10,7 +10,7 @@ from scipy import ndimage
 
 import qualm.runners.contracts.masks
 from qualm.registry.plugins.registry import get, names
-from qualm.runners.contracts.masks import box_of, dilated, fill, reach
+from qualm.runners.contracts.masks import box_of, dilated, dilation_reach, fill_boxes
 
 
 def point(at=30, size=61):
@@ -32,7 +32,7 @@ def test_worked_examples_of_dilation(kernel, low, high):
     grown = dilated(point(), kernel)
     assert span(grown) == ((low, high), (low, high))
     assert grown.sum() == (high - low + 1) ** 2
-    assert reach(kernel) == {"left": 30 - low, "up": 30 - low, "right": high - 30, "down": high - 30}
+    assert dilation_reach(kernel) == {"left": 30 - low, "up": 30 - low, "right": high - 30, "down": high - 30}
 
 
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1))
@@ -51,12 +51,12 @@ def test_a_mask_stays_what_it_was():
 
 
 def test_boxes_are_cut_off_at_the_edge_and_empty_ones_are_nothing():
-    assert fill([(-5, -5, 7, 7)], 10, 10).sum() == 4
-    assert fill([(8.5, 8.5, 9, 9)], 10, 10).sum() == 4
-    assert fill([(2.2, 3.9, 0.1, 0.2)], 10, 10).sum() == 2  # rows 3 and 4
+    assert fill_boxes([(-5, -5, 7, 7)], 10, 10).sum() == 4
+    assert fill_boxes([(8.5, 8.5, 9, 9)], 10, 10).sum() == 4
+    assert fill_boxes([(2.2, 3.9, 0.1, 0.2)], 10, 10).sum() == 2  # rows 3 and 4
     for outside in ((-9, 0, 5, 5), (20, 20, 3, 3), (3, 3, 0, 4), (3, 3, 4, -1)):
-        assert not fill([outside], 10, 10).any()
-    union = fill([(0, 0, 3, 3), (6, 6, 3, 3)], 10, 10)
+        assert not fill_boxes([outside], 10, 10).any()
+    union = fill_boxes([(0, 0, 3, 3), (6, 6, 3, 3)], 10, 10)
     assert union.sum() == 18 and box_of(union) == (0, 0, 9, 9)
 
 

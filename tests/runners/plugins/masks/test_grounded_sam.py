@@ -5,7 +5,7 @@ import pytest
 
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.contracts.saliency import Thing
-from qualm.runners.plugins.masks.grounded_sam import _GroundedSam, grounded_sam, query
+from qualm.runners.plugins.masks.grounded_sam import _GroundedSam, detector_query, grounded_sam
 from tests.support.data.targets import context, noise, wanted
 from tests.support.models.tiny_masks import tiny_detector, tiny_segmenter
 
@@ -32,7 +32,7 @@ def batch():
 
 @pytest.mark.parametrize(("name", "text"), [("Red Cube", "red cube."), (" the U.S. flag. ", "the u s flag."), ("dog", "dog.")])
 def test_queries_are_lower_case_and_end_in_one_period(name, text):
-    assert query(Thing(name, name)) == query(Thing("other", "others", query=name)) == text
+    assert detector_query(Thing(name, name)) == detector_query(Thing("other", "others", query=name)) == text
 
 
 def test_boxes_are_those_whose_score_is_above_the_threshold(models):

@@ -3,7 +3,14 @@ import math
 import pytest
 
 from qualm.registry.formats.plausible import LEAST_LOGPROB
-from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.plugins.models._completions import (
+    depends_on_temperature,
+    least_entropies,
+    logprobs_in_prompt,
+    option_logits,
+    true_share,
+    yes_share,
+)
 
 
 def test_letters_are_added_up_over_their_spellings():
@@ -31,13 +38,19 @@ def test_the_part_of_the_entropy_that_is_shown():
 
 def test_whether_a_server_divides_log_probabilities_by_the_temperature():
     cold, warm = {"a": -0.1, "b": -2.6, "c": -3.1}, {"a": -0.01, "b": -5.01, "c": -6.01}
-    assert is_scaled(cold, warm, 0.5) and not is_scaled(cold, cold, 0.5) and is_scaled(warm, cold, 2.0)
-    assert not is_scaled(cold, cold, 1.0), "at temperature 1 nothing tells"
-    assert not is_scaled(cold, {"a": -0.1, "b": LEAST_LOGPROB}, 0.5), "one token has no distances"
-    assert is_scaled({"a": 0.0, "b": -1000.0}, {"a": -0.1, "b": -2.6}, 0.7), "temperature 0 taken at its word"
+    assert (
+        depends_on_temperature(cold, warm, 0.5) and not depends_on_temperature(cold, cold, 0.5) and depends_on_temperature(warm, cold, 2.0)
+    )
+    assert not depends_on_temperature(cold, cold, 1.0), "at temperature 1 nothing tells"
+    assert not depends_on_temperature(cold, {"a": -0.1, "b": LEAST_LOGPROB}, 0.5), "one token has no distances"
+    assert depends_on_temperature({"a": 0.0, "b": -1000.0}, {"a": -0.1, "b": -2.6}, 0.7), "temperature 0 taken at its word"
 
 
 def test_tokens_are_found_where_they_stand_last():
     prompt = [{}, {1: -0.1}, {2: -0.2}, {1: -0.3}, {2: -0.4, 9: -1.0}, {3: -0.5}]
-    assert within(prompt, [1, 2]) == [-0.3, -0.4] and within(prompt, [3]) == [-0.5] and within(prompt, [2, 1]) == [-0.2, -0.3]
-    assert within(prompt, [4]) is None and within(prompt, [1] * 9) is None
+    assert (
+        logprobs_in_prompt(prompt, [1, 2]) == [-0.3, -0.4]
+        and logprobs_in_prompt(prompt, [3]) == [-0.5]
+        and logprobs_in_prompt(prompt, [2, 1]) == [-0.2, -0.3]
+    )
+    assert logprobs_in_prompt(prompt, [4]) is None and logprobs_in_prompt(prompt, [1] * 9) is None

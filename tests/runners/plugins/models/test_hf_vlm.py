@@ -85,12 +85,12 @@ def test_prompt_is_the_processors_own_and_ends_where_the_answer_begins(model):
 @pytest.mark.parametrize("image", [True, False])
 def test_a_prompt_that_cannot_be_read_is_told_by_its_text(model, image):
     def misfit(question):
-        return model.misfit(model.render(messages(question, image=image)), image)
+        return model.misfit(model.render(messages(question, n_images=image)), image)
 
     most = {"idefics3": 2048, "llava": 512, "qwen2_vl": 512}[model.label]
     mark = model.processor.image_token
     assert misfit("What color is the cube?") == misfit("cube " * 40) == misfit("😀" * 20) == ""
-    tokens = model.tokenizer(model.render(messages("cube " * most, image=image)))["input_ids"]
+    tokens = model.tokenizer(model.render(messages("cube " * most, n_images=image)))["input_ids"]
     assert misfit("cube " * (2 * most - len(tokens))) == "", "as many as it reads at most"
     assert misfit("cube " * most) == f"its prompt has {len(tokens):,} tokens, and the model reads at most {most:,}"
     marks = "by which this model's template marks the place of an image; remove it from the question"

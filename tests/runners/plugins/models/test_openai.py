@@ -13,9 +13,9 @@ import PIL.Image
 import pytest
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.plugins.models._completions import is_scaled, option_logits, within, yes_share
+from qualm.runners.plugins.models._completions import depends_on_temperature, logprobs_in_prompt, option_logits, yes_share
 from qualm.runners.plugins.models.openai import openai
-from qualm.runners.prompts.question import Prompt, messages, p_true, render_question, verbalisation, verification
+from qualm.runners.prompts.question import Prompt, messages, p_true_prompt, render_question, verbalisation, verification
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.protocol import data_url
@@ -129,13 +129,13 @@ def test_every_number_is_the_toys_own(project):
         yes, no = (sum(first[WORDS.index(w)] for w in words) for words in (("yes", " Yes"), ("no", " No")))
         assert greedy["p_yes"] == pytest.approx(yes / (yes + no))
         assert greedy["said_confidence"] == expected(sent(picture, *verbalisation(question, text)), 8)[0]
-        first = np.exp(logprobs(sent(picture, *messages(p_true(question, text))), []))
+        first = np.exp(logprobs(sent(picture, *messages(p_true_prompt(question, text))), []))
         assert greedy["p_true"] == pytest.approx(first[WORDS.index("True")])
         tokens = [WORDS.index(w) for w in _words(sent(picture, *messages(question)))]
         for column, talk in {
-            "logprobs_without_image": sent(picture, *messages(question, image=False)),
+            "logprobs_without_image": sent(picture, *messages(question, n_images=False)),
             "logprobs_without_question": sent(picture, *messages("")),
-            "logprobs_without_both": sent(picture, *messages("", image=False)),
+            "logprobs_without_both": sent(picture, *messages("", n_images=False)),
         }.items():
             by_hand = [logprobs(talk, [WORDS[t] for t in tokens[:i]])[token] for i, token in enumerate(tokens)]
             if greedy[column] is not None:  # None where the answer's tokens, written out, are read as others
@@ -612,7 +612,12 @@ def test_reading():
     assert yes_share([{"Yes": np.log(0.6), " no": np.log(0.2)}]) == pytest.approx(0.75)
     assert yes_share([{"Yes": -0.1, "yesterday": -3.0}]).startswith("no not among")
     prompt = [{}, {5: -1.0}, {6: -2.0}, {5: -3.0}, {6: -4.0}, {7: -5.0}]
-    assert (within(prompt, [5, 6]), within(prompt, [6, 5]), within(prompt, [7, 8]), within([], [1])) == (
+    assert (
+        logprobs_in_prompt(prompt, [5, 6]),
+        logprobs_in_prompt(prompt, [6, 5]),
+        logprobs_in_prompt(prompt, [7, 8]),
+        logprobs_in_prompt([], [1]),
+    ) == (
         [-3.0, -4.0],
         [-2.0, -3.0],
         None,
@@ -623,10 +628,10 @@ def test_reading():
 def test_scales():
     cold = {"a": -0.1, "b": -3.0, "c": -5.0}
     warm = {k: v / 0.7 + 0.05 for k, v in cold.items()}
-    assert is_scaled(cold, warm, 0.7) and not is_scaled(cold, {k: v + 0.02 for k, v in cold.items()}, 0.7)
-    assert is_scaled({"a": 0.0, "b": -500.0}, {"a": -0.1, "b": -3.0}, 0.7)  # temperature 0 taken at its word
-    assert is_scaled({"a": 0.0, "b": -9999.0}, {"a": -0.1, "b": -3.0}, 0.7)
-    assert not is_scaled({"a": -0.1}, {"a": -0.2}, 0.7)
+    assert depends_on_temperature(cold, warm, 0.7) and not depends_on_temperature(cold, {k: v + 0.02 for k, v in cold.items()}, 0.7)
+    assert depends_on_temperature({"a": 0.0, "b": -500.0}, {"a": -0.1, "b": -3.0}, 0.7)  # temperature 0 taken at its word
+    assert depends_on_temperature({"a": 0.0, "b": -9999.0}, {"a": -0.1, "b": -3.0}, 0.7)
+    assert not depends_on_temperature({"a": -0.1}, {"a": -0.2}, 0.7)
 
 
 def test_rendered_prompts_stand_for_the_whole_conversation():

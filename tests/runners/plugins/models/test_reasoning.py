@@ -8,7 +8,7 @@ import pytest
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part, Request
 from qualm.runners.inference.thoughts import read_thoughts
-from qualm.runners.plugins.models._reasoning import answered
+from qualm.runners.plugins.models._reasoning import separate_thinking
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
 from qualm.runners.prompts.thinking import (
@@ -41,18 +41,18 @@ def choice(text="dark red", **more):
 @pytest.mark.parametrize("tagged", [True, False])
 def test_tokens_are_parted_from_their_end(of, kept, tagged):
     raw = choice("".join(TOKENS)) if tagged else choice(reasoning="Is it red?")
-    told, how = answered(raw, Thinking(of=of))
+    told, how = separate_thinking(raw, Thinking(of=of))
     assert (told.text, how, told.logprobs, told.ids, told.tops) == ("dark red", ANSWERED, LOGPROBS[kept], [6, 7], raw.tops[6:])
 
 
 @pytest.mark.parametrize("ids", [None, [1, 2]])
 def test_ids_that_are_not_those_of_the_tokens_are_not_parted(ids):
-    told, how = answered(replace(choice("".join(TOKENS)), ids=ids), Thinking())
+    told, how = separate_thinking(replace(choice("".join(TOKENS)), ids=ids), Thinking())
     assert (told.text, how, told.logprobs, told.ids) == ("dark red", ANSWERED, LOGPROBS[6:], None)
 
 
 def test_an_answer_whose_tokens_are_not_shown_has_no_log_probabilities():
-    told, how = answered(choice("Dark red.", reasoning="?"), None)
+    told, how = separate_thinking(choice("Dark red.", reasoning="?"), None)
     assert (told.text, how, told.logprobs, told.ids) == ("Dark red.", ANSWERED, None, None)
 
 
@@ -70,15 +70,15 @@ def test_an_answer_whose_tokens_are_not_shown_has_no_log_probabilities():
     ],
 )
 def test_a_reply_that_came_to_no_answer(raw, thinking, how):
-    told, seen = answered(raw, thinking)
+    told, seen = separate_thinking(raw, thinking)
     assert seen == how and not told.text and told.logprobs is None and told.tops == []
 
 
 @pytest.mark.parametrize(("thinking", "cut"), [(None, True), (None, False), (Thinking(), False), (Thinking(on=False), True)])
 def test_replies_without_thinking_stay_as_they_are(thinking, cut):
     raw = choice("dark red", cut=cut)
-    assert answered(raw, thinking) == (raw, AT_LIMIT if cut else ANSWERED)
-    assert answered(replace(raw, filtered=True), thinking) == (replace(raw, filtered=True), FILTER_CUT)
+    assert separate_thinking(raw, thinking) == (raw, AT_LIMIT if cut else ANSWERED)
+    assert separate_thinking(replace(raw, filtered=True), thinking) == (replace(raw, filtered=True), FILTER_CUT)
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_replies_without_thinking_stay_as_they_are(thinking, cut):
 )
 @pytest.mark.parametrize("reasoning", [None, "Hm."])
 def test_a_reply_without_text_has_no_numbers_either(more, how, reasoning):
-    told, seen = answered(choice("", reasoning=reasoning, **more), None)
+    told, seen = separate_thinking(choice("", reasoning=reasoning, **more), None)
     assert (seen, told.text, told.logprobs, told.ids, told.tops) == (how, "", None, None, [])
 
 
 def test_a_refusal_has_the_log_probabilities_that_are_its_own():
     raw = choice("I will not.", refused=True)
-    assert answered(raw, None) == (raw, REFUSED)
-    told, how = answered(replace(raw, reasoning="Hm."), None)
+    assert separate_thinking(raw, None) == (raw, REFUSED)
+    told, how = separate_thinking(replace(raw, reasoning="Hm."), None)
     assert (told.text, how, told.logprobs, told.tops) == ("I will not.", REFUSED, None, [])
 
 
 @pytest.mark.parametrize("thinking", [None, Thinking()])
 def test_an_end_that_the_server_left_in_the_answer(thinking):
-    told, how = answered(choice("it?</think>\n\ndark red", reasoning="Is <think>"), thinking)
+    told, how = separate_thinking(choice("it?</think>\n\ndark red", reasoning="Is <think>"), thinking)
     assert (told.text, how) == ("dark red", ANSWERED)
 
 
@@ -122,7 +122,7 @@ def model_of(server, **args):
 
 
 def asked(model, *parts):
-    return list(model.parts(Request(model.render(messages("What ?", image=False)), None, 0, "What ?", parts, 1), Decoding(4, 0.5)))
+    return list(model.parts(Request(model.render(messages("What ?", n_images=False)), None, 0, "What ?", parts, 1), Decoding(4, 0.5)))
 
 
 def test_what_is_sent_and_what_comes_of_it():

@@ -14,7 +14,7 @@ import pytest
 from qualm.runners.contracts.models import Decoding, ModelContext, Part, PartReply, Request
 from qualm.runners.plugins.models._served import Content
 from qualm.runners.plugins.models.openai import openai
-from qualm.runners.prompts.question import Prompt, messages, p_true, verbalisation, verification
+from qualm.runners.prompts.question import Prompt, messages, p_true_prompt, verbalisation, verification
 from qualm.runners.prompts.thinking import FILTERED
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import FatalRequestError
@@ -62,7 +62,7 @@ def test_the_digest_is_over_what_shapes_answers_and_not_over_how_they_are_fetche
 
 
 def test_a_rendered_prompt_is_the_conversation_with_the_system_message_before_it(server):
-    turns = messages("Ünd?", image=True)
+    turns = messages("Ünd?", n_images=True)
     plain = '[{"content":[{"type":"image"},{"text":"Ünd?","type":"text"}],"role":"user"}]'
     assert model_of(server).render(turns) == plain
     system = '[{"content":[{"text":"Be brief.","type":"text"}],"role":"system"},'
@@ -195,7 +195,7 @@ def test_signals_are_asked_as_their_conversations_about_the_answer(server):
         texts = [p[0]["text"] if len(p) == 1 and p[0]["type"] == "text" else p for p in parts]
         return [{"role": turn["role"], "content": text} for turn, text in zip(turns, texts, strict=True)]
 
-    talks = [talk(verification("What ?", "red")), talk(verbalisation("What ?", "red")), talk(messages(p_true("What ?", "red")))]
+    talks = [talk(verification("What ?", "red")), talk(verbalisation("What ?", "red")), talk(messages(p_true_prompt("What ?", "red")))]
     assert [body["messages"] for body in server.bodies] == talks
     assert [(b["max_tokens"], b.get("top_logprobs")) for b in server.bodies] == [(1, 20), (8, None), (1, 20)]
     first = np.exp(logprobs(talks[0], []))

@@ -11,8 +11,8 @@ from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.pairs._written import gives_away, read_pair, sections
-from qualm.runners.prompts.templates import PromptError, fill, replace_sections
+from qualm.runners.plugins.pairs._written import gives_away, prompt_sections, read_pair
+from qualm.runners.prompts.templates import PromptError, fill_placeholders, replace_sections
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -310,11 +310,11 @@ def test_answers_in_questions():
 
 def test_sections():
     whole = "Description: d\nQ1: a?\nA1: b\nQ2: c?\nA2: d"
-    assert sections({"definition": "", "examples": [whole]}) == {"Examples": whole}
+    assert prompt_sections({"definition": "", "examples": [whole]}) == {"Examples": whole}
     assert (
         replace_sections("Intro\n\n## Examples\n\nold\n\n## Format\n\nx", {"Examples": "new"})
         == "Intro\n\n## Examples\n\nnew\n\n## Format\n\nx"
     )
     with pytest.raises(PromptError, match=r"p: \{what\}: no such placeholder"):
-        fill("{what} {caption}", {"caption": "c"}, "p")
-    assert fill("{caption}", {"caption": "{caption} {x}"}, "p") == "{caption} {x}"
+        fill_placeholders("{what} {caption}", {"caption": "c"}, "p")
+    assert fill_placeholders("{caption}", {"caption": "{caption} {x}"}, "p") == "{caption} {x}"

@@ -15,7 +15,7 @@ from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.pairs.inpainted import IDK, inpainted
-from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.records import iterate_rows, read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from tests.support.data.scenes_folder import scenes_folder
@@ -110,7 +110,7 @@ def test_the_control_leaves_the_things_own_pixels_alone(folder):
     from qualm.registry.scenes.removal import silhouette
 
     _, samples, images = make(folder, control=True)
-    pictures = {r["image_id"]: decoded(r["image"]["bytes"]) for r in iterate(folder / "images", IMAGES)}
+    pictures = {r["image_id"]: decoded(r["image"]["bytes"]) for r in iterate_rows(folder / "images", IMAGES)}
     for first in samples[::2]:
         source = first.group
         scene = read_scenes(folder, {source})[source] if first is samples[0] else None
@@ -162,7 +162,7 @@ def test_what_a_telea_leaves_is_told_against_the_scene_drawn_again(folder):
 def test_broken_pictures_and_masks_of_everything_are_counted(folder, tmp_path):
     whole = make(folder)
     damaged, missing = whole[1][0].group, whole[1][-1].group
-    rows = [r for r in iterate(folder / "images", IMAGES) if r["image_id"] != missing]
+    rows = [r for r in iterate_rows(folder / "images", IMAGES) if r["image_id"] != missing]
     next(r for r in rows if r["image_id"] == damaged)["image"]["bytes"] = b"no picture"
     write_table(tmp_path / "images" / "00000.parquet", rows, IMAGES)
     (tmp_path / "samples.parquet").write_bytes((folder / "samples.parquet").read_bytes())

@@ -12,8 +12,8 @@ from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
 from qualm.runners.contracts.saliency import Target
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.removal_quality import measure
-from qualm.runners.plugins.pairs._painting import CHUNK, Painter, batches, control_proved, proved
+from qualm.runners.data.removal_quality import measure_removal
+from qualm.runners.plugins.pairs._painting import CHUNK, Painter, batches, prove_control, prove_removal
 from tests.support.data.targets import context, hole, noise, scene_and_picture, thing
 from tests.support.projects.asking import png, sample, write_samples
 
@@ -199,17 +199,17 @@ def test_a_pair_is_proved_by_its_scene_graph():
     assert possible_answers(parse_query(QUESTION), scene) == ("rubber",) and not possible_answers(
         parse_query(QUESTION), remove_objects(scene, BROWN)
     )
-    assert proved(of_scene()).startswith("the first picture allows 'rubber' alone; in the second ")
-    assert proved(of_scene(objects=CYAN)) is None, "without that the question still has its answer"
-    assert proved(of_scene(answer="metal")) is None and proved(of_scene("What now?")) is None
+    assert prove_removal(of_scene()).startswith("the first picture allows 'rubber' alone; in the second ")
+    assert prove_removal(of_scene(objects=CYAN)) is None, "without that the question still has its answer"
+    assert prove_removal(of_scene(answer="metal")) is None and prove_removal(of_scene("What now?")) is None
 
 
 def test_a_control_is_proved_by_the_answer_that_stays():
     cyan = thing("cyan cylinder", objects=CYAN)
-    assert control_proved(of_scene(), cyan) == "without the cyan cylinder the picture still allows 'rubber' alone"
-    assert control_proved(of_scene(), thing(objects=BROWN)) is None
-    assert control_proved(of_scene("How many cylinders are there now?", "2"), cyan) is None, "another answer is not the same answer"
-    assert control_proved(Target("k", {}, QUESTION, "rubber", thing()), cyan) == ""
+    assert prove_control(of_scene(), cyan) == "without the cyan cylinder the picture still allows 'rubber' alone"
+    assert prove_control(of_scene(), thing(objects=BROWN)) is None
+    assert prove_control(of_scene("How many cylinders are there now?", "2"), cyan) is None, "another answer is not the same answer"
+    assert prove_control(Target("k", {}, QUESTION, "rubber", thing()), cyan) == ""
 
 
 def test_removal_is_measured_where_the_truth_is_known(tmp_path):
@@ -219,8 +219,8 @@ def test_removal_is_measured_where_the_truth_is_known(tmp_path):
     hands = painter(folder, Holes(dog=mask), dilate=3)
     (painted,) = hands.paint([of_scene(), of_scene(answer="metal")])
     truth = render(remove_objects(scene, BROWN))
-    assert painted.removal == measure(decoded(painted.pictures[0]), np.asarray(picture), truth, dilated(mask, 3), mask)
-    assert hands.context.dropped == {"cannot be proved": 1} and painted.plan.proofs == (proved(of_scene()),)
+    assert painted.removal == measure_removal(decoded(painted.pictures[0]), np.asarray(picture), truth, dilated(mask, 3), mask)
+    assert hands.context.dropped == {"cannot be proved": 1} and painted.plan.proofs == (prove_removal(of_scene()),)
 
 
 def test_batches():

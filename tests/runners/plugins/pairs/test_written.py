@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.plugins.pairs._two_pictures import read_new_question
-from qualm.runners.plugins.pairs._written import Written, gives_away, questions_of, read_pair, sections, value
+from qualm.runners.plugins.pairs._written import WrittenPair, clean_part, gives_away, prompt_sections, questions_of, read_pair
 
 PAIR = {"Q1": "What is the cat's name?", "A1": "I don't know.", "Q2": "What color is the cat?", "A2": "black"}
-EXPECTED = Written(*PAIR.values())
+EXPECTED = WrittenPair(*PAIR.values())
 Q1, A1, Q2, A2 = PAIR.values()
 
 
@@ -288,7 +288,7 @@ def test_the_paper_s_own_example_on_one_line():
         "Unanswerable Question: What is the giraffe doing? Answer: There are multiple giraffes. Unanswerable "
         "Answerable Question: Where are the people sitting? Answer: All people are sitting on elephants' backs."
     )
-    assert read_pair(text) == Written(
+    assert read_pair(text) == WrittenPair(
         "What is the giraffe doing?", "There are multiple giraffes. Unanswerable", "Where are the people sitting?",
         "All people are sitting on elephants' backs.",
     )  # fmt: skip
@@ -435,15 +435,15 @@ def test_answers_that_stand_in_their_question(question, answer, does):
 
 
 def test_a_value_is_one_thing():
-    assert value('"red"') == "red" and value("(answerable) »red«") == "red"
+    assert clean_part('"red"') == "red" and clean_part("(answerable) »red«") == "red"
     with pytest.raises(NoPairError):
-        value("  ")
+        clean_part("  ")
 
 
 def test_what_a_taxonomy_says_becomes_sections():
-    assert sections({}) == {}
-    assert sections({"examples": [" Who? "], "answer": " decline ", "definition": "d"}) == {
+    assert prompt_sections({}) == {}
+    assert prompt_sections({"examples": [" Who? "], "answer": " decline ", "definition": "d"}) == {
         "Questions of this kind": "- Who?", "What a right answer to the first question is": "decline", "Definition": "d",
     }  # fmt: skip
-    assert sections({"examples": [reply(), reply()]}) == {"Examples": f"{reply()}\n\n{reply()}"}
-    assert "Examples" not in sections({"examples": [reply(), "Who?"]})
+    assert prompt_sections({"examples": [reply(), reply()]}) == {"Examples": f"{reply()}\n\n{reply()}"}
+    assert "Examples" not in prompt_sections({"examples": [reply(), "Who?"]})

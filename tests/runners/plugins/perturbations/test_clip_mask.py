@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
-from qualm.runners.plugins.perturbations.clip_mask import Clip, clip_mask, mask
+from qualm.runners.plugins.perturbations.clip_mask import Clip, clip_mask, relevance_mask
 from qualm.runners.runtime.settings import Settings
 from tests.support.checks.perturbation_checks import picture, rng
 from tests.support.data.hostile import questions
@@ -147,7 +147,7 @@ def test_the_mask_is_scaled_smoothed_and_grown(args, weights):
     relevance = np.random.default_rng(0).random((4, 4)) * 7 - 3
     scaled = (relevance - relevance.min()) / (relevance.max() - relevance.min())
     smooth = smoothed_by_hand(scaled, weights / weights.sum())
-    made = mask(relevance, (40, 20), **args)
+    made = relevance_mask(relevance, (40, 20), **args)
     assert made.shape == (20, 40) and made.min() >= 0 and made.max() <= 1
     centres = np.clip((np.arange(40) + 0.5) / 10 - 0.5, 0, 3), np.clip((np.arange(20) + 0.5) / 5 - 0.5, 0, 3)
     x0, y0 = (np.minimum(c.astype(int), 2) for c in centres)
@@ -160,14 +160,14 @@ def test_the_mask_is_scaled_smoothed_and_grown(args, weights):
 
 
 def test_a_constant_map_masks_nothing():
-    assert not mask(np.full((4, 4), 0.0625), (9, 5)).any()
-    assert not mask(np.full((4, 4), np.nan), (9, 5)).any()
+    assert not relevance_mask(np.full((4, 4), 0.0625), (9, 5)).any()
+    assert not relevance_mask(np.full((4, 4), np.nan), (9, 5)).any()
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.4])
 def test_the_picture_is_darkened_by_the_formula(folder, strength):
     image = picture(size=(50, 40))
-    m = mask(Clip(folder, "cpu").relevance(image, "What is it?", "contribution", -2), image.size)
+    m = relevance_mask(Clip(folder, "cpu").relevance(image, "What is it?", "contribution", -2), image.size)
     (made,) = apply(folder, [image], strength=strength)
     assert np.array_equal(np.asarray(made), np.rint((1 - strength * m)[..., None] * np.asarray(image)))
     assert np.asarray(made).mean() < np.asarray(image).mean() and (made.size, made.mode) == (image.size, "RGB")
@@ -192,7 +192,7 @@ def test_three_questions_on_one_picture_and_one_question_on_three(folder, releva
     asked = {image.tobytes() for image in apply(folder, [picture()] * 3, QUESTIONS, relevance=relevance)}
     assert len(asked) == (3 if reads else 1)
     pictures = [picture(i, (40, 30)) for i in range(3)]
-    shown = [mask(Clip(folder, "cpu").relevance(p, QUESTIONS[0], relevance, -2), p.size).tobytes() for p in pictures]
+    shown = [relevance_mask(Clip(folder, "cpu").relevance(p, QUESTIONS[0], relevance, -2), p.size).tobytes() for p in pictures]
     assert len(set(shown)) == 3
 
 
@@ -258,7 +258,7 @@ def test_what_is_darkened_is_what_the_question_names(seeing):
         image, names, cells = two_squares(rng)
         named = number % 2
         for relevance in hits:
-            darkened = mask(clip.relevance(image, f"Where is the {names[named]} square?", relevance, -2), image.size)
+            darkened = relevance_mask(clip.relevance(image, f"Where is the {names[named]} square?", relevance, -2), image.size)
             of = [darkened[y * PATCH : (y + 1) * PATCH, x * PATCH : (x + 1) * PATCH].mean() for y, x in cells]
             hits[relevance] += of[named] > of[1 - named]
     print(hits)

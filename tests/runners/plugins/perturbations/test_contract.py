@@ -9,7 +9,7 @@ from PIL import Image
 from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.scenes.render import png
 from qualm.registry.scenes.world import make_scene
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 from tests.support.checks.rewriting import context, rows
 from tests.support.models.tiny_clip import tiny_clip
 
@@ -26,7 +26,7 @@ def changes(name, tmp_path, scenes_shown, questions):
     args = {"artifact": str(tiny_clip(tmp_path / "clip"))} if name == "clip_mask" else {}
     images = [Image.open(io.BytesIO(png(scene))).convert("RGB") for scene in scenes_shown]
     given = context(rows(questions), {f"i{i}": scene for i, scene in enumerate(scenes_shown)})
-    rngs = [generator(7, "v", "a") for _ in questions]  # chance is the same for all
+    rngs = [random_generator(7, "v", "a") for _ in questions]  # chance is the same for all
     made = partial(load("perturbations", name), **args)(given, list(zip(images, questions, strict=True)), rngs)
     found = []
     for image, question, item, facts in zip(images, questions, made, given.facts, strict=True):

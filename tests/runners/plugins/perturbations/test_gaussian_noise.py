@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scipy.stats import chi2, norm
 
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 from qualm.runners.plugins.perturbations._levels import normal_quantiles
 from qualm.runners.plugins.perturbations.gaussian_noise import gaussian_noise
 from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one
@@ -16,7 +16,7 @@ def grey(level=128, size=(200, 150)):
 
 
 def noise(images, sigma, ids=("a", "b", "c"), seed=7, variant="gaussian_noise@sigma=10.0"):
-    return gaussian_noise(images, [generator(seed, variant, i) for i in ids[: len(images)]], sigma=sigma)
+    return gaussian_noise(images, [random_generator(seed, variant, i) for i in ids[: len(images)]], sigma=sigma)
 
 
 def test_has_the_asked_spread_and_no_shift():
@@ -86,4 +86,4 @@ def test_keeps_size_mode_and_input(sigma):
 
 
 def test_random_numbers_are_the_same_on_every_machine():
-    assert generator(7, "v", "a").integers(0, 2**32, 3).tolist() == [2680079554, 3673104614, 3200615295]
+    assert random_generator(7, "v", "a").integers(0, 2**32, 3).tolist() == [2680079554, 3673104614, 3200615295]

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from qualm.registry.plugins.registry import get, load, names
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 from tests.support.checks.rewriting import perturbed
 from tests.support.data.hostile import questions
 
@@ -20,13 +20,13 @@ def plain(modality):
 def test_five_hundred_hostile_questions(name):
     asked = questions()
     assert len(asked) >= 500 and max(map(len, asked)) >= 100_000
-    rngs = [generator(7, name, str(i)) for i in range(len(asked))]
+    rngs = [random_generator(7, name, str(i)) for i in range(len(asked))]
     made = load("perturbations", name)(asked, rngs)
     assert len(made) == len(asked)
     for before, after in zip(asked, made, strict=True):
         assert (isinstance(after, str) and after.encode() and len(after) <= len(before) + 1) or after == before == ""
         assert after == before or after[-1] in "?？؟;՞"
-    again = load("perturbations", name)(asked[::-1], [generator(7, name, str(i)) for i in range(len(asked))][::-1])
+    again = load("perturbations", name)(asked[::-1], [random_generator(7, name, str(i)) for i in range(len(asked))][::-1])
     assert again[::-1] == made
 
 
@@ -34,7 +34,7 @@ def test_five_hundred_hostile_questions(name):
 @pytest.mark.parametrize("size", [(1, 1), (2, 3000), (3000, 2)])
 def test_pictures_of_extreme_shapes(name, size):
     image = Image.effect_noise(size, 90).convert("RGB")
-    (made,) = load("perturbations", name)([image], [generator(7, name, "a")])
+    (made,) = load("perturbations", name)([image], [random_generator(7, name, "a")])
     assert (made.size, made.mode) == (size, "RGB")
 
 

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image, ImageEnhance
 from scipy.stats import norm
 
-from qualm.runners.plugins.perturbations._levels import brightened, brightness_table, noise_table, normal_quantiles, pixels_of, raw_numbers
+from qualm.runners.plugins.perturbations._levels import brightened, brightness_table, noise_table, normal_quantiles, raw_numbers, to_pixels
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8))
 
@@ -16,7 +16,7 @@ def test_brightness_is_pillows(factor):
 
 
 def test_lengths_are_pixels_or_percent_of_the_shorter_side():
-    assert pixels_of(3.5, PICTURE, False) == 3.5 and pixels_of(50, PICTURE, True) == 4.5
+    assert to_pixels(3.5, PICTURE, False) == 3.5 and to_pixels(50, PICTURE, True) == 4.5
 
 
 @pytest.mark.parametrize("dtype, bits", [("<u2", 16), ("<u4", 32)])

@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.perturbations import PerturbError
-from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, read_variants, rewritten
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, read_variants, rewrite_questions
 from qualm.runners.prompts.templates import PromptError
 from tests.support.checks.rewriting import context, rows, server
 from tests.support.data.hostile import questions
@@ -254,7 +254,7 @@ def written(url, asked=("Why?", "How?"), given=None, read=lambda question, reply
     given = given or context(rows(list(asked)))
     usual = {"prompt": "inv", "custom_prompt": None, "retries": 0, "temperature": 0.5, "max_new_tokens": 9}
     options = RewriteOptions(**{**usual, **how})
-    return rewritten(given, list(asked), [None] * len(asked), server(url), "inv", options, read), given
+    return rewrite_questions(given, list(asked), [None] * len(asked), server(url), "inv", options, read), given
 
 
 @pytest.fixture
@@ -321,4 +321,4 @@ def test_a_generator_that_rewrites_nothing_is_refused():
     given = context(rows(["Why?"]))
     given.once("engine mute", Mute)
     with pytest.raises(PerturbError, match="generator mute: rewrites no questions; choose rules, hf or openai"):
-        rewritten(given, ["Why?"], [None], "mute", "inv", RewriteOptions("inv", None, 0, 0.5, 9), read_question)
+        rewrite_questions(given, ["Why?"], [None], "mute", "inv", RewriteOptions("inv", None, 0, 0.5, 9), read_question)

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.runners.plugins.perturbations._wording import as_question, edited
+from qualm.runners.plugins.perturbations._wording import as_question, finish_edit
 
 
 @pytest.mark.parametrize(
@@ -15,4 +15,4 @@ def test_edited_questions_end_with_a_question_mark(words, question):
 
 
 def test_an_edit_that_changed_nothing_gives_the_very_question_back():
-    assert edited("Count them.", "Count them.") == "Count them." and edited("Count them.", "Count") == "Count?"
+    assert finish_edit("Count them.", "Count them.") == "Count them." and finish_edit("Count them.", "Count") == "Count?"

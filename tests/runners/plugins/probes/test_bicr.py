@@ -6,7 +6,7 @@ import pytest
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.plugins.probes.bicr import bicr
-from qualm.runners.training.probe import trained
+from qualm.runners.training.probe import train_probe
 
 N = 200
 
@@ -24,7 +24,7 @@ def test_of_two_signs_of_a_right_answer_it_takes_the_one_that_a_black_picture_ta
     states, black = np.column_stack([seen, words]), np.column_stack([np.zeros(N), words])
     surer = {}
     for weight in (0.0, 5.0):
-        probe = trained(bicr(list(states), weight=weight, margin=0.5, units=16, epochs=40), wrong, 0, black)
+        probe = train_probe(bicr(list(states), weight=weight, margin=0.5, units=16, epochs=40), wrong, 0, black)
         surer[weight] = (probe.probability(black) - probe.probability(states))[wrong == 0].mean()
         assert ((probe.probability(states) > 0.5) == wrong).mean() > 0.9
     assert 0 < surer[0.0] < surer[5.0] / 2
@@ -35,5 +35,5 @@ def test_without_black_pictures_of_some_answers_these_count_for_the_rest_alone()
     states, wrong = rng.normal(size=(40, 3)), rng.integers(0, 2, 40).astype(float)
     nothing = np.full((40, 3), np.nan)
     design = bicr(list(states), weight=3.0, units=8, epochs=3)
-    plain = trained(bicr(list(states), weight=0.0, units=8, epochs=3), wrong, 0)
-    assert trained(design, wrong, 0, nothing).probability(states) == pytest.approx(plain.probability(states), abs=1e-12)
+    plain = train_probe(bicr(list(states), weight=0.0, units=8, epochs=3), wrong, 0)
+    assert train_probe(design, wrong, 0, nothing).probability(states) == pytest.approx(plain.probability(states), abs=1e-12)

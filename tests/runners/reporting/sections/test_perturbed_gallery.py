@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
-from qualm.runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import random_generator
 from qualm.runners.plugins.perturbations.typos import typos
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import perturbed_gallery as module
@@ -89,7 +89,7 @@ def test_a_question_that_is_changed_is_shown(fabricate: Callable[..., Any]) -> N
     found = shown(fabric.stage(variants=[TYPOS]))
     clean, wrong = found.tiles
     assert found.sample_id == "open-7" and found.models == [], "the one to which most variants were applied"
-    (expected,) = typos([clean.question], [generator(7, TYPOS["variant"], "open-7")], p=0.5)
+    (expected,) = typos([clean.question], [random_generator(7, TYPOS["variant"], "open-7")], p=0.5)
     assert wrong.question == expected != clean.question and clean.picture and wrong.picture == ""
 
 

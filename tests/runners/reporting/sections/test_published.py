@@ -11,7 +11,7 @@ import pytest
 
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import published
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import round_result
 from qualm.runners.runtime.stage import StageError
 from tests.runners.reporting.held import held
 
@@ -40,7 +40,7 @@ def written(fabric: Any, folder: Path, tables: dict[str, str], **instead: float)
             writer.writerow(["", "model_name", "choice", "elsewhere", "avg"])
             for i, model in enumerate(("LARGE", "small", "unknown")):
                 value = cells.get((model.lower(), "choice", metric), 0.5) + instead.get(table, 0.0)
-                writer.writerow([i, model, repr(result(value)), "0.1", "0.2"])
+                writer.writerow([i, model, repr(round_result(value)), "0.1", "0.2"])
     return folder
 
 
@@ -64,7 +64,7 @@ def test_a_published_mean_is_compared_where_the_run_has_exactly_its_datasets(fab
               and r["variant"] == "clean"}  # fmt: skip
     mean = (values["large", "choice"] + values["large", "choice-2"]) / 2
     fabric.scores.append({**fabric.scores[0], "metric": "accuracy[published]", "dataset": "macro:datasets", "value": mean})
-    line = [repr(result(values["large", name])) for name in ("choice", "choice-2")]
+    line = [repr(round_result(values["large", name])) for name in ("choice", "choice-2")]
     for columns, found in (("choice,choice-2,avg", 3), ("choice,choice-2,more,avg", 2)):
         cells = [*line, *(["0.5"] if "more" in columns else []), repr(mean)]
         (tmp_path / "acc.csv").write_text(f",model_name,{columns}\n0,large,{','.join(cells)}\n")
