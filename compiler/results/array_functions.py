@@ -89,7 +89,7 @@ def _in_words(problems: Iterable[Problem]) -> str:
 def bind_arguments(
     plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
-    """Assign a call's arguments to a plugin's columns and parameters.
+    """Return a call's values by positional parameter, its `Ref`, and the columns these read.
 
     Returns:
         The value of each positional parameter; the plugin with its parameters; and the column that each positional parameter reads with

@@ -262,7 +262,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
     """Report answers and judgements that differ from recorded hashes; return the sentences."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
-        files.setdefault(side.results.root, []).extend(nested_paths(side.results.at_run_time(set(models.values())).inputs))
+        files.setdefault(side.results.root, []).extend(nested_paths(side.results.located_stage(set(models.values())).inputs))
     return [notice for root, paths in files.items() for notice in report_changed(root, paths)]
 
 

@@ -160,7 +160,7 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
     if assumptions.questions is not None:
         parts = [("all", assumptions.questions, max(1, round(assumptions.questions / assumptions.group_size)))]
     else:
-        stage = side.results.at_run_time()
+        stage = side.results.located_stage()
         try:
             samples = read_scored(stage, dataset, stage.inputs["datasets"][dataset])
         except ProjectError as error:

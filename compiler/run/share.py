@@ -91,7 +91,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
         DvcStateError: the remote cannot be reached.
     """
     outcome = ShareResult(find_remote(project, request.remote))
-    specs = shared_specs(project, request.spec)
+    specs = specs_to_share(project, request.spec)
     outcome.obstacles += obstacles(project, outcome.to, specs)
     if not request.dry and (request.anyway or outcome.good):
         with RemoteStore(project.root, outcome.to.name) as store:
@@ -288,8 +288,8 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
     return [*_uncommitted(project.root), *_settings(project.root, to), *_pipelines(project, specs)]
 
 
-def shared_specs(project: Project, spec: str | None = None) -> list[str]:
-    """Return the names of specs that have run, or only of `spec` and those that it reads.
+def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
+    """Return the specs to share: all that have run, or `spec` and those that it reads.
 
     Raises:
         ProjectError: it has not run.

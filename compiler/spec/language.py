@@ -141,7 +141,7 @@ class _BesidePlugin(_Entry):
 
 
 class Category(_Strict):
-    """One kind of uncertainty in the taxonomy."""
+    """Definition, right reply and examples of one kind of uncertainty."""
 
     definition: str = Field("", description="What makes questions of this kind uncertain.")
     answer: str = Field("", description="The right reply if the question cannot be answered.")
@@ -229,7 +229,7 @@ class Balance(_Strict):
 
 
 class Dataset(_BesidePlugin):
-    """A dataset: a card of `registry/cards/`, with parameters of its adapter beside it."""
+    """Entry of `datasets:`: a card of `registry/cards/`, and parameters of its adapter."""
 
     card: str = Field(description="Card in registry/cards/ (`qualm data ls`).")
     source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
@@ -329,7 +329,7 @@ class About(_Strict):
 
 
 class Model(_BesidePlugin):
-    """A model that answers: a plugin of `runners/plugins/models/`."""
+    """Entry of `models:`: a plugin of `runners/plugins/models/` and its settings."""
 
     about: About | None = Field(None, description="Facts for the report's comparisons.")
     leave_out: list[str] | None = Field(None, description="Estimators, by name or label, to skip for this model.")
@@ -468,7 +468,7 @@ class Calibrators(_Strict):
 
 
 class Abstention(_BesidePlugin):
-    """A rule by which models abstain: a plugin of `runners/plugins/abstentions/`."""
+    """Entry of `abstentions:`: a plugin of `runners/plugins/abstentions/` and its settings."""
 
     of: list[str] | None = Field(None, min_length=1, description="Models to apply it to; by default all under `models:`.")
     fit: Literal["val", "half", "test"] = Field(
@@ -487,7 +487,7 @@ class Abstention(_BesidePlugin):
 
 
 class Probe(_BesidePlugin):
-    """A classifier of hidden states or attention: a plugin of `runners/plugins/probes/`."""
+    """Entry of `probes:`: a plugin of `runners/plugins/probes/` and its settings."""
 
     of: list[str] | None = Field(
         None, min_length=1, description="Models to train it for, one probe per model; by default all under `models:`."

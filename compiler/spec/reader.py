@@ -134,12 +134,14 @@ class SpecReader:
             for swept, args in self.combinations(plugin, parameters, at):
                 yield plugin, at, swept, args
 
-    def refs(self, kind: str, items: Sequence[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
-        """Return references to a list of plugins, sorted by label unless `in_order`.
+    def refs(
+        self, kind: str, items: Sequence[Any], at: Path_ = (), label_all_given: bool = False, in_order: bool = False
+    ) -> tuple[Ref, ...]:
+        """Return references to plugins, one per combination of swept arguments, sorted by label.
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.
-            always_label: label every given parameter, not only swept ones; as of a plugin that is another one by its arguments.
+            label_all_given: labels have every given parameter, not only swept ones; as of a plugin that is another one by its arguments.
         """
         at = at or (kind,)
         by_label: dict[str, Ref] = {}
@@ -153,7 +155,7 @@ class SpecReader:
                 common = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
                 args = {k: v for k, v in given_args.items() if k not in common}
                 named_args = {k: v for k, v in params.items() if isinstance(v, Mapping)}  # nested plugins, as the spec names them
-                values = {**args, **named_args, **swept} if always_label or declares_by_argument(plugin) else swept
+                values = {**args, **named_args, **swept} if label_all_given or declares_by_argument(plugin) else swept
                 shown_args = {k: v for k, v in values.items() if k in params and k not in common}
                 label = validate.label(plugin.name, shown_args)
                 if label in by_label:

@@ -68,7 +68,7 @@ def _resolve(reader: SpecReader) -> Resolved:
         pairs=pairs,
         models=answering,
         finetunes=tuned,
-        perturbations=reader.refs("perturbations", spec.perturbations, always_label=True),
+        perturbations=reader.refs("perturbations", spec.perturbations, label_all_given=True),
         judges=reader.refs("judges", spec.judges, in_order=True),
         estimators=estimators,
         conformal=fitted.resolve_conformal(reader),

@@ -114,7 +114,7 @@ def require_record(record: Any, keys: Collection[str], where: str, others: Colle
 
 
 def require_text(record: dict[str, Any], key: str, where: str) -> str:
-    """Return the text at a key; raise AdapterError if it is blank or not a text."""
+    """Return the text at a key that exists; raise AdapterError if it is blank or no text."""
     value = record[key]
     if not isinstance(value, str) or not value.strip():
         raise AdapterError(f"{where}: {key}: expected text, got {value!r:.60}")
@@ -122,7 +122,7 @@ def require_text(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def require_integer(record: dict[str, Any], key: str, where: str) -> int:
-    """Return the whole number at a key; raise AdapterError for any other value."""
+    """Return the whole number at a key that exists; raise AdapterError if it is none."""
     value = record[key]
     if type(value) is not int:
         raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")

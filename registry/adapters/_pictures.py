@@ -65,7 +65,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """Return the `image_id` of a sample with these images, else raise AdapterError."""
+        """Return the images' names as one `image_id`, None for no image; AdapterError if too many."""
         if len(pictures) > MAX_IMAGES:
             raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])

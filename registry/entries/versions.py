@@ -127,7 +127,7 @@ def _card(root: Path, name: str) -> str | None:
 
 def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     """Return a path's digest at a revision, or the recorded digest with this prefix."""
-    files = _files(place, is_entry)
+    files = _recording_files(place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
         digest = _digest_at(root, place, files, commit.strip())
@@ -150,8 +150,8 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     return matching[0]
 
 
-def _files(place: str, is_entry: bool) -> list[str]:
-    """Return the paths that may record a digest: the entry's DVC file, or the spec's lock."""
+def _recording_files(place: str, is_entry: bool) -> list[str]:
+    """Return the paths that may record a digest: the entry's DVC file, or the dvc.lock files."""
     parts = place.split("/")
     nested = [f"specs/{parts[1]}/dvc.lock"] if parts[0] == "results" and len(parts) > 2 else []
     return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]

@@ -128,7 +128,7 @@ class Samples:
         return self._coded[name]
 
     def partition(self, fields: str) -> tuple[Ints, list[str]]:
-        """Return the number of each sample's part, by the value of a field or of several fields.
+        """Return each sample's part number (-1: a field is empty), and the sorted part names.
 
         Returns:
             (n,) the number of each sample's part, -1 where it lacks a value, and the parts' values, sorted.

@@ -276,7 +276,7 @@ def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, An
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """Return agreement coefficients of reviewers, with 95% intervals, as JSON."""
+    """Return reviewers' vote counts and agreement coefficients, with 95% intervals, as JSON."""
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":

@@ -31,7 +31,7 @@ def clock(tested: ModelUnderTest) -> CheckResult:
 
 
 def thinking(tested: ModelUnderTest) -> CheckResult:
-    """Report whether the chat template supports thinking and what the spec declares."""
+    """Warn if the chat template supports thinking and the spec does not say whether to think."""
     declared, style = tested.model.thinking, detect_thinking(tested.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))

@@ -47,10 +47,12 @@ def choose_examples(
 
 
 def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
-    r"""Split a text into (hint, question); the text may begin with the hint, perhaps perturbed.
+    r"""Split a text into (hint, question) where `clean` has the hint; else return (hint, text).
 
     >>> split_hint("Look letf.\nWhat is it?", "Look left.\nWhat is it?", "Look left.")
     ('Look letf.', 'What is it?')
+    >>> split_hint("What is it?", "What is it?", "Look left.")
+    ('Look left.', 'What is it?')
     """
     if not hint or not clean.startswith(f"{hint}\n"):
         return hint, question

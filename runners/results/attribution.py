@@ -118,7 +118,7 @@ def fit_modalities(read: Floats, truth: Sequence[str | None], chosen: NDArray[np
 
     Args:
         read: (n, features), NaN where a feature is missing.
-        truth: modality of each chosen row.
+        truth: modality of each row; known for the chosen ones.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -204,7 +204,7 @@ class Results:
         Raises:
             RecordError, StageError: a table is missing or was made from other data.
         """
-        stage = self.at_run_time(models)
+        stage = self.located_stage(models)
         inputs = {
             name: path
             for name, path in stage.inputs.items()
@@ -221,8 +221,8 @@ class Results:
                 if (models is None or cell.model in models) and variant in (None, cell.variant):
                     yield cell
 
-    def at_run_time(self, models: Collection[str] | None = None) -> Stage:
-        """Return the stage with full paths, and only the answers of some models."""
+    def located_stage(self, models: Collection[str] | None = None) -> Stage:
+        """Return the stage with full paths, and only the answers of `models`, if given."""
 
         def absolute(tree: Any) -> Any:
             return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(self.root / tree)

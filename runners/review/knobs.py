@@ -67,7 +67,7 @@ class Range:
         return replace(self, strong=self.knob.rounded(self.strong * 2))
 
     def place(self, value: float) -> float:
-        """Return the position of a strength on the scale: 0 = weak end, 1 = strong end."""
+        """Return where a strength lies: 0 = weak end, 1 = strong end; beyond them not clipped."""
         a, b, x = (self._scaled(v) for v in (self.weak, self.strong, value))
         return (x - a) / (b - a)
 

@@ -120,8 +120,8 @@ class StrengthSession:
     def tally(self) -> dict[str, Counter[str]]:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
-    def write(self, add: bool) -> list[str]:
-        """Write strengths that differ from the spec's; return sentences on what was done."""
+    def write(self, add_to_sweep: bool) -> list[str]:
+        """Write changed strengths into the spec, or add them to its sweeps; return messages."""
         if self.writer is None:
             raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
@@ -129,7 +129,7 @@ class StrengthSession:
             return ["the spec has these values already; nothing was written"]
         votes = self.tally.get(self.variant, Counter())
         verdicts = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
-        done = [self.writer(name, self.values[name], add, f"by eye, votes: {verdicts}" if verdicts else "") for name in names]
+        done = [self.writer(name, self.values[name], add_to_sweep, f"by eye, votes: {verdicts}" if verdicts else "") for name in names]
         self._written = dict(self.values)
         return done
 

@@ -167,14 +167,14 @@ class Calibrated:
 
 
 def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return (k,) sums of columns, and (groups, k) deviations of groups from their share.
+    """Return (k,) sums, and (groups, k) deviations from shares, scaled for an unbiased spread.
 
-    (k,) and (groups, k). A group's share is that of its rows: what is drawn are groups, and how many rows there are is no result.
+    A group's share is the total times its share of rows: groups are drawn, and their sizes are no result. The scale is that of
+    groups / (groups - 1); there must be two groups.
     """
     place, rows = number_groups(group)
     sums = _group_sums(columns, place, len(rows))
     total = sums.sum(axis=0)
-    # The root undoes what a sample's spread around its own mean lacks.
     return total, (sums - np.outer(rows / len(group), total)) / np.sqrt(1 - 1 / len(rows))
 
 

@@ -126,8 +126,8 @@ class Replay(Weights):
         return sums
 
 
-class Stacked(Weights):
-    """Weights for the concatenated rows of several tasks, under shared resamples.
+class StackedTasks(Weights):
+    """Weights of several tasks' rows, concatenated: sums per resample and task.
 
     Sums of columns alone, of metrics that make each row of what they sum from that row alone.
     """

@@ -126,17 +126,17 @@ def effective_units(group: NDArray[np.int64]) -> float:
     return float(sizes.sum() ** 2 / max(1.0, (sizes**2).sum()))
 
 
-def effective_groups(influences: Floats, slope: float = 0.0) -> float:
-    """Return the effective number of groups behind a standard error, from 1 to the number of groups.
+def effective_groups(influences: Floats, log_variance_slope: float = 0.0) -> float:
+    """Return 1 + the degrees of freedom of a standard error, from each group's influence.
 
-    One less is the degrees of freedom of its Student's t, by Satterthwaite's rule (1946): twice the inverse of the variance estimate's
+    Degrees of freedom of its Student's t are by Satterthwaite's rule (1946): twice the inverse of the variance estimate's
     squared coefficient of variation, here of the influences' own spread (as of a sample variance: O'Neill, 2014). Normal influences of
     equal spread give all n groups, a rare class or uneven groups fewer. All n where no influence differs from the mean.
 
     Args:
         influences: (n,) Change of the value with each group; for instance the value less its values with each group deleted.
-        slope: Derivative, by the value, of the logarithm of the variance that is expected at that value. The degrees of freedom are then
-            those of the ratio of the two, the design effect: of independent rows it is known, and n groups are n.
+        log_variance_slope: Derivative, by the value, of the logarithm of the variance that is expected at that value. The degrees of
+            freedom are then those of the ratio of the two, the design effect: of independent rows it is known, and n groups are n.
 
     >>> effective_groups(np.array([1.0, -1.0, 1.0, -1.0])), round(effective_groups(np.array([6.0] + 99 * [0.0])), 2)
     (4.0, 3.06)
@@ -147,8 +147,10 @@ def effective_groups(influences: Floats, slope: float = 0.0) -> float:
         return float(n)
     squares = off * off
     total = float(squares.sum())
-    # Sum over influences of (square / total - 1 / n - slope * off)^2, where squares / total sum to 1 and off to 0.
-    variation = float(squares @ squares) / total**2 - 1 / n - 2 * slope * float(squares @ off) / total + slope**2 * total
+    # Sum over influences of (square / total - 1 / n - log_variance_slope * off)^2, where squares / total sum to 1 and off to 0.
+    variation = (
+        float(squares @ squares) / total**2 - 1 / n - 2 * log_variance_slope * float(squares @ off) / total + log_variance_slope**2 * total
+    )
     return 1 + min(n - 1.0, 2 / (variation + 2 / (n * (n - 1))))
 
 

@@ -29,7 +29,7 @@ class RetryPolicy:
 
 
 class RateLimiter:
-    """Limits of requests and tokens per minute, spread evenly over time.
+    """Scheduler of requests within limits per minute: tells how long to wait.
 
     Safe for several threads.
     """

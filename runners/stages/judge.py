@@ -62,7 +62,7 @@ def run(stage: Stage) -> None:
             place, parts = _places(datasets[dataset], table, str(path)), [_ANSWER.empty_table()]
             lengths.append(AnswerLengths())
             for one in judges:
-                one.begin(dataset)
+                one.begin_block(dataset)
             for start in range(0, table.num_rows, _SLICE):
                 rows, answers = _to_judge(datasets[dataset], table.slice(start, _SLICE), place[start : start + _SLICE])
                 parts.append(pa.Table.from_pylist(rows, schema=_ANSWER))
@@ -135,8 +135,8 @@ class _JudgeQueue:
         self._blocks: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = []
         self._row, self._repeated, self._is_named = 0, 0, True
 
-    def begin(self, dataset: str) -> None:
-        """Start a block: one model's answers to one dataset."""
+    def begin_block(self, dataset: str) -> None:
+        """Start a block: the answers of one model to one dataset that this judge may rate."""
         self._blocks.append([])
         self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
 

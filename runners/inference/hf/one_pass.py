@@ -226,7 +226,7 @@ def _written(
         ended = [bool(ids) and ids[-1] in model.stops for ids in tokens]
         for row, ids in enumerate(tokens):
             if ended[row]:
-                ends.ended(row, ids)
+                ends.record_end(row, ids)
         texts = model.texts([ids[count or 0 :] for ids, count in zip(tokens, ends.thought, strict=True)])
         rows_of = zip(range(len(tokens)), tokens, logprobs, entropies, texts, ended, strict=True)
         return [ends.part(*row) for row in rows_of]

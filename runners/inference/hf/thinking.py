@@ -79,8 +79,8 @@ class ThoughtEnds:
         by_prompt = self.begun[row] and not text.startswith(self.open)
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
-    def ended(self, row: int, ids: Sequence[int]) -> None:
-        """Record where thinking ended in a row that stopped by itself, if a tag was left open."""
+    def record_end(self, row: int, ids: Sequence[int]) -> None:
+        """Record the last closing tag as the end of thinking, if a stopped row still thinks."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)

@@ -136,7 +136,7 @@ def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: C
 
 
 def _metrics(entry: ExportEntry) -> dict[str, float | None]:
-    """Return an answer's `acc` if it has options, else the rating of each judge."""
+    """Return `acc` if options have log-probabilities, else the `rating_JUDGE` of each judge."""
     if entry.by_numbers:
         return {} if entry.correct is None else {"acc": float(entry.correct)}
     return {_label(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}

@@ -643,7 +643,7 @@ def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_out
     if parsed.has_options or not parsed.text:
         if _INTRODUCES.search(clause) and not _VERB.search(clause) and not re.match(r"(?:for|to) ", clause):
             return None
-        if _option(clause):
+        if _chooses_option(clause):
             return Role.COMMITS
     about_picture = _is_about_picture(clause, parsed)
     if guesses and not about_picture:
@@ -790,8 +790,8 @@ def _copula(clause: str, parsed: Asked) -> bool:
     )
 
 
-def _option(clause: str) -> bool:
-    """Return true if a clause names one option's letter and does not reject it."""
+def _chooses_option(clause: str) -> bool:
+    """Return true if a clause chooses one option by its letter and does not reject it."""
     if _LETTER_LIST.search(clause):
         return False
     letters = {letter for groups in _OPTION.findall(clause) for letter in groups if letter}
@@ -844,7 +844,9 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
         committed = [
             i
             for i in committed
-            if clauses[i].sentence >= clauses[-1].sentence - 4 or clauses[i].sentence == clauses[0].sentence or _option(clauses[i].text)
+            if clauses[i].sentence >= clauses[-1].sentence - 4
+            or clauses[i].sentence == clauses[0].sentence
+            or _chooses_option(clauses[i].text)
         ]
     seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and parsed.text) and i <= offered]
     if not parsed.is_english and knows_not:

@@ -62,7 +62,7 @@ def _sentence(references: list[str]) -> str:
 
 
 def rate_code(reply: str | None, on_failure: str) -> float | None:
-    """Return the rating that a reply's code stands for; None if `on_failure` leaves it unscored.
+    """Return the rating in a reply: 0 incorrect, 1 correct, 2 unclear; None if unscored.
 
     >>> [rate_code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

@@ -37,5 +37,5 @@ def classes(uncertainty: Floats, answerable: Floats) -> Floats:
 
 
 def chance(answerable: Floats) -> float:
-    """Return the value of an uncertainty without information: the share of unanswerable questions."""
+    """Return the metric's value for an uncertainty without information: the share of unanswerable questions."""
     return 1 - float(answerable.mean())

@@ -49,5 +49,5 @@ def minimum_standard_error(uncertainty: Floats, correct: Floats, value: float, *
 
 
 def chance(correct: Floats) -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return float(correct.mean())

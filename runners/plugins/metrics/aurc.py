@@ -43,5 +43,5 @@ def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, by: 
 
 
 def chance(correct: Floats) -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return float(1 - correct.mean())

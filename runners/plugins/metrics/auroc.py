@@ -52,5 +52,5 @@ def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, righ
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return 0.5

@@ -27,5 +27,5 @@ def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Wei
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return 0.5

@@ -35,5 +35,5 @@ def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float)
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return 0.5

@@ -53,6 +53,6 @@ def classes(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", ri
 
 
 def chance(correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> float:
-    """Return the value of an uncertainty without information: the share of what is to be found."""
+    """Return the metric's value for an uncertainty without information: the share of what is to be found."""
     right = float((correct >= right_from).mean())
     return right if positive == "right" else 1 - right

@@ -166,7 +166,7 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
 
 @lru_cache(maxsize=1)
 def _kernel(confidence: bytes, gaps: bytes) -> Floats:
-    """Return (n, OF_INTERVAL) weights of each answer at equally spaced places, which sum to 1.
+    """Return (n, OF_INTERVAL) kernel weights at equally spaced places; each row sums to 1.
 
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """

@@ -56,5 +56,5 @@ def classes(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_fr
 
 
 def chance(*, tpr: float = 0.95) -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the metric's value for an uncertainty without information."""
     return tpr

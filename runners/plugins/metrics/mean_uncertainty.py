@@ -21,5 +21,5 @@ def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:
 
 
 def why_undefined(uncertainty: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return why the mean is undefined: always, that a value is infinite."""
     return "a value is infinite"

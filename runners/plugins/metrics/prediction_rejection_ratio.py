@@ -67,5 +67,5 @@ def bounds() -> tuple[float, float]:
 
 
 def chance() -> float:
-    """Return the expected value of a random uncertainty."""
+    """Return the metric's expected value for a random uncertainty."""
     return 0.0

@@ -12,13 +12,13 @@ CITES = ["kadavath2022language"]
 
 
 def p_ik(states: list[Floats], *, layer: str = "middle", decay: Annotated[float, Gt(0)] = 1.0) -> ProbeDesign:
-    """Predict 1 - P(IK) by logistic regression on the prompt's last hidden state.
+    """Design a logistic regression of 1 - P(IK) on the prompts' last hidden states.
 
     In [0, 1], higher = more uncertain. Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work
     compares with (Kossen et al. 2024: "accuracy probe").
 
     Args:
-        states: of the prompt's last token.
+        states: one vector per row: the hidden state of its prompt's last token.
         layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth.
         decay: weight of half the squared norm of the coefficients beside the summed log loss; larger = simpler.
     """

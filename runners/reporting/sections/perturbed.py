@@ -148,7 +148,7 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
     small = side if side_column == "tie_rate" and (row[side_column] or 0) >= 0.1 else interval
     if row["unchanged_rate"] and row["value_changed"] is not None:
         small = say.OF_CHANGED.format(value=number(row["value_changed"]))
-    title = [interval, side, n, "" if p is None else f"p = {number(p, 4)} corrected", _changed(row)]
+    title = [interval, side, n, "" if p is None else f"p = {number(p, 4)} corrected", _value_over_changed(row)]
     if row["collapsed"]:
         return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
     heat, tone = shade(row["value"], scale)
@@ -159,8 +159,8 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
 
 
-def _changed(row: dict[str, Any]) -> str:
-    """Return tooltip text on the samples whose input is changed; "" if none is unchanged."""
+def _value_over_changed(row: dict[str, Any]) -> str:
+    """Return tooltip text of the value over changed inputs; "" if every input changed."""
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
     of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}

@@ -33,15 +33,15 @@ class UncertainQuestions:
 
 def uncertain_questions(results: Report) -> UncertainQuestions | None:
     """Return the tables on uncertain questions; None for a spec with none of the metrics."""
-    about = {d for d in results.datasets if _is_asked(results, d)}
+    about = {d for d in results.datasets if _asks_about_uncertainty(results, d)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
     subsets = [piece for model in results.models for piece in _subsets(results, model, plain)]
     asked = [sheet for d in plain if (sheet := _asked(results, d, about)) is not None]
     return UncertainQuestions(subsets, asked) if subsets or asked else None
 
 
-def _is_asked(results: Report, dataset: str) -> bool:
-    """Return true if models are asked which questions of the dataset are uncertain."""
+def _asks_about_uncertainty(results: Report, dataset: str) -> bool:
+    """Return true if the dataset's questions ask whether other questions are uncertain."""
     samples = results.samples.get(dataset)
     return samples is not None and any(ASKED in dict(meta or ()) for meta in samples["meta"].to_list())
 

@@ -223,7 +223,7 @@ class Redraw:
         return replace(found, promise=self.why_every_option or describe_guarantee(self.unit, found, self.clean, within, mean))
 
     def select(self, rows: Ints) -> Redraw:
-        """Return the same of some rows; calibration rows outside them no longer calibrate."""
+        """Return this object for some rows; calibration rows outside them no longer calibrate."""
         parts = None if self.parts is None else self.parts.select(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)

@@ -109,7 +109,7 @@ class Recalibration:
         return replace(self, calibrates=self.calibrates | other.calibrates, columns=columns, why=self.why or other.why)
 
     def select(self, rows: Ints) -> Recalibration:
-        """Return the same of some rows; calibration rows outside them no longer calibrate."""
+        """Return this object for some rows; calibration rows outside them no longer calibrate."""
         place = np.full(len(self.calibrates), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         parts = []

@@ -48,7 +48,7 @@ def resample_at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) ->
     for block in bootstrap.blocks():
         end = start + len(block.counts)
         for of_groups in sums.values():
-            of_groups.fill(block, start)
+            of_groups.set_block(block, start)
         for k, (task, plan) in enumerate(zip(tasks, plans, strict=True)):
             widths = np.cumsum([0, *task.recorded.widths])
             of_columns = np.stack([sum((of() for of in places[1:]), places[0]()) for places in plan], axis=1)
@@ -213,8 +213,8 @@ class _Sums:
             self._height += len(table)
         return self._places[key]
 
-    def fill(self, block: Weights, first: int) -> None:
-        """Compute the sums in a block of resamples; `first` is the number of its first resample."""
+    def set_block(self, block: Weights, first: int) -> None:
+        """Replace `of_block` by the sums in a block of resamples; `first` numbers its first one."""
         self.first = first
         if len(self._tables) > 1:
             self._tables = [np.concatenate(self._tables)]

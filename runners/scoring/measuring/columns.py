@@ -84,7 +84,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
 
 
 def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
-    """Fill in `correct` from the judges; return the columns of ratings, marks and abstention."""
+    """Overwrite `correct` of judged rows; return columns of ratings, marks and abstention."""
     if judged is None:
         return {}
     judge, of_choices = judges

@@ -317,8 +317,8 @@ def _fill_in_groups(
 ) -> None:
     """Set in `measured` the groups behind the value, and the metric's own interval and tests."""
     group, counted = rows.group, rows.is_counted
-    measured.group_codes = rows.group_codes
-    measured.groups = len(rows.group_codes)
+    measured.group_codes = rows.counted_groups
+    measured.groups = len(rows.counted_groups)
     if metric.own_interval is not None:
         measured.own_interval = cache(partial(_own_interval, metric, arrays, rows.group_places, known))
     if metric.null_test is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import check_array
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, join_counts, pair_with_weights
+from qualm.runners.scoring.bootstrap import Resamples, SideBySide, StackedTasks, SubsetResamples, join_counts, pair_with_weights
 from qualm.runners.scoring.calibration.conformal_draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import resample_at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -158,7 +158,7 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     summing = [k for k, task in enumerate(tasks) if task.recorded.only_sums]
     for counts in join_counts(draws()) if summing else ():
         for together in _stacks(summing, tasks, len(counts)):
-            weights = Stacked(counts, [bootstrap.groups_of(tasks[k].rows) for k in together])
+            weights = StackedTasks(counts, [bootstrap.groups_of(tasks[k].rows) for k in together])
             for k, drawn in zip(together, _values(tasks, together, weights).reshape(len(counts), -1).T, strict=True):
                 values[k].append(drawn)
     ranking = [k for k, task in enumerate(tasks) if not task.recorded.only_sums]

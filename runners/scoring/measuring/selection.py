@@ -62,8 +62,8 @@ class ScoredRows:
         return int(self.is_counted.sum())
 
     @cached_property
-    def group_codes(self) -> NDArray[np.int64]:
-        """Return the codes of the groups that the metric is over."""
+    def counted_groups(self) -> NDArray[np.int64]:
+        """Return the distinct codes of the groups with counted rows, ascending."""
         return np.flatnonzero(np.bincount(self.group[self.is_counted]))
 
     @cached_property

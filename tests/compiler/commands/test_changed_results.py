@@ -79,7 +79,7 @@ LOADING: dict[str, tuple[Callable[[Any], object], str]] = {
     "images": (lambda r: r.images("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
 }
 """What `qualm.load` gives that reads results."""
-NOT_LOADING = {"answer_source", "at_run_time", "shortcuts", "inputs", "is_scored", "datasets", "tables"}
+NOT_LOADING = {"answer_source", "located_stage", "shortcuts", "inputs", "is_scored", "datasets", "tables"}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, Reason
-from qualm.compiler.run.share import MAX_LISTED, SECRETS, Obstacle, ShareTarget, find_remote, obstacles, out_of_date, shared_specs
+from qualm.compiler.run.share import MAX_LISTED, SECRETS, Obstacle, ShareTarget, find_remote, obstacles, out_of_date, specs_to_share
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git
 
@@ -188,10 +188,13 @@ def test_what_would_run_in_a_clone() -> None:
 def test_specs_that_have_run(project: Project) -> None:
     (project.root / "specs/other.yaml").write_text(SPEC.replace("name: mini", "name: other"))
     assert (
-        shared_specs(project) == ["mini"] == shared_specs(project, "mini") == shared_specs(project, str(project.root / "specs/mini.yaml"))
+        specs_to_share(project)
+        == ["mini"]
+        == specs_to_share(project, "mini")
+        == specs_to_share(project, str(project.root / "specs/mini.yaml"))
     )
     with pytest.raises(ProjectError, match="'other' has not run here: there is nothing to share; `qualm run other`"):
-        shared_specs(project, "other")
+        specs_to_share(project, "other")
 
 
 def test_a_spec_is_shared_with_those_whose_models_it_reads(project: Project) -> None:
@@ -202,8 +205,8 @@ def test_a_spec_is_shared_with_those_whose_models_it_reads(project: Project) -> 
     )
     (project.root / "specs/reads").mkdir()
     (project.root / "specs/reads/dvc.lock").write_text((project.root / "dvc.lock").read_text())
-    assert shared_specs(project, "reads") == ["reads", "makes"]
-    assert shared_specs(project) == ["mini", "reads"]
+    assert specs_to_share(project, "reads") == ["reads", "makes"]
+    assert specs_to_share(project) == ["mini", "reads"]
 
 
 def test_inputs_that_a_clone_would_lack(project: Project) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.contracts.grouped_weights import Weights, sum_bins
-from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, Stacked, join_counts, pair_with_weights
+from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, StackedTasks, join_counts, pair_with_weights
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -145,8 +145,8 @@ def test_sums_within_bins_are_sums_of_columns_that_are_0_outside(kind):
     many = 5 if kind == "side by side" else 2 if kind == "stacked" else 1
     weights = {
         "grouped": lambda: Weights(counts, group),
-        "one task": lambda: Stacked(counts, [group]),
-        "stacked": lambda: Stacked(counts, [group, group[::-1]]),
+        "one task": lambda: StackedTasks(counts, [group]),
+        "stacked": lambda: StackedTasks(counts, [group, group[::-1]]),
         "side by side": lambda: SideBySide(Weights(counts, group)),
         "recorder": lambda: Recorder(6),
     }[kind]()
@@ -160,13 +160,13 @@ def test_sums_within_bins_are_sums_of_columns_that_are_0_outside(kind):
 def test_tasks_on_a_stack_have_the_sums_that_each_has_alone():
     rng = np.random.default_rng(1)
     counts, groups = rng.integers(0, 4, (5, 3)).astype(float), [np.array([0, 1, 2]), np.array([2, 0]), np.array([1, 1, 1, 0])]
-    columns, stack = rng.random((9, 2)), Stacked(counts, groups)
+    columns, stack = rng.random((9, 2)), StackedTasks(counts, groups)
     alone = [Weights(counts, group) @ part for group, part in zip(groups, np.split(columns, [3, 5]), strict=True)]
     assert stack.shape == (15, 9)
     np.testing.assert_allclose((stack @ columns).reshape(5, 3, 2), np.stack(alone, axis=1))
     with pytest.raises(TypeError, match="row_by_row"):
         np.asarray(stack)
-    assert np.asarray(Stacked(counts, groups[:1])).tolist() == counts.tolist()
+    assert np.asarray(StackedTasks(counts, groups[:1])).tolist() == counts.tolist()
 
 
 def test_counts_are_joined_as_far_as_there_is_room(monkeypatch):

@@ -232,7 +232,7 @@ def test_a_missing_end_within_a_turn_that_is_over():
     ends = ThoughtEnds(Letters(), Thinking(tags=("<t>", "</t>"), budget=30), [False], 3)
     assert all(ends._goes_on(0, ids[:n]) for n in range(1, len(ids))) and ends.thought == [None]
     assert ends.part(0, ids, [], [], "", False).numbers == [len(ids), CUT]
-    ends.ended(0, ids)
+    ends.record_end(0, ids)
     assert ends.part(0, ids, [], [], "yes", True).numbers == [12, ANSWERED]
 
 
