@@ -68,7 +68,7 @@ def write_project(folder: Path) -> str:
         ProjectError: the folder is not empty, or git or DVC cannot be started.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"{folder}: expected a new name or an empty folder, got one that holds files; name another")
+        raise ProjectError(f"{folder}: expected a new name or an empty folder; name another")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:

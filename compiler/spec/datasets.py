@@ -113,7 +113,7 @@ def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugi
 
 def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path_) -> None:
     for name in parameters:
-        reader.problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)
+        reader.problem((*path, name), f"unknown key '{name}'", "this card has no adapter yet, so it has no parameters", key=True)
 
 
 def parse_expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:

@@ -555,7 +555,7 @@ class Compare(_Strict):
     )
     family: Literal["metric", "slice", "study"] = Field(
         "study",
-        description=("Tests that are corrected together: all (`study`), those on a dataset and slice, or those of one metric there."),
+        description="Tests corrected together: all (`study`), those of one dataset and slice (`slice`), or of one metric there (`metric`).",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 

@@ -74,7 +74,7 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
         raise AdapterError(f"{where}: data_type: expected image or video, got {record['data_type']!r:.60}")
     dimension = record["question_type_id"]
     if type(dimension) is not int or not 1 <= dimension <= len(DIMENSIONS):
-        raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} of a question on an image, got {dimension!r:.60}")
+        raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} for an image question, got {dimension!r:.60}")
     if record["answer"] not in tuple(LETTERS):
         raise AdapterError(f"{where}: answer: expected one of {', '.join(LETTERS)}, got {record['answer']!r:.60}")
     named = SWAPPED.get(dimension, dimension) if labels == "vlm_uncertainty_bench" else dimension

@@ -75,9 +75,6 @@ CHECKED_RECORDS = "{name}: {samples:,} samples ({splits}), {images:,} images, {p
 NOTHING_TO_VERIFY = "there is nothing to verify here; `qualm data ls` lists the entries"
 AS_RECORDED = "{name}: {n:,} files, all as recorded"
 NOT_AS_RECORDED = "{name}: {n:,} files, NOT as recorded"
-RESTORE_SET_ASIDE = "  set aside; `qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that are here)"
-RESTORE_RESULTS = (
-    "  `qualm data verify --set-aside {name}`, then `qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that "
-    "are here)"
-)
+RESTORE_SET_ASIDE = "  set aside; `qualm run {spec}` restores or re-creates them"
+RESTORE_RESULTS = "  `qualm data verify --set-aside {name}`, then `qualm run {spec}` restores or re-creates them"
 RESTORE_ENTRY = "  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them"

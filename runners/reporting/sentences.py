@@ -647,7 +647,9 @@ COST_NOTE = (
     "difference from"
 )
 COST_WITHOUT_BASELINE = "a baseline (the spec names none, so intervals are shown)"
-COST_READING = "on the same questions with its interval. If an interval lies above −0.03, fewer than three answers in a hundred are lost."
+COST_READING = (
+    "on the same questions with its interval. Above −0.03, an interval of accuracy excludes a loss of three answers in a hundred."
+)
 BETTER_01 = "better, p < .01;"
 BETTER_05 = "better, p < .05;"
 WORSE_05 = "worse, p < .05;"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[str], str]) -> list[str]:
     """Shorten names to at most `max_characters` characters each, all different.
 
-    >>> shortened(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
+    >>> shorten_names(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
     """
     alike: dict[str, list[str]] = {}

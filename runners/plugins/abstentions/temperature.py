@@ -22,9 +22,9 @@ def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
     if len(set((inside.correct > 0).tolist())) < 2:
         return AbstentionRule(0.0, "Nothing to choose a temperature on: the answers are all right, all wrong, or too few.", attained=False)
     t, b = _fit_temperature(inside, shift)
-    before, after = _log_loss(fit, 1.0, 0.0), _log_loss(fit, t, b)
+    before, after = _log_loss(inside, 1.0, 0.0), _log_loss(inside, t, b)
     moved = f" and shift {b:+.3g}" if shift else ""
-    statement = f"Temperature {t:.3g}{moved}: log-loss {before:.3f} to {after:.3f} on the {len(fit):,} answers it was chosen on."
+    statement = f"Temperature {t:.3g}{moved}: log-loss {before:.3f} to {after:.3f} on the {len(inside):,} answers it was chosen on."
     return AbstentionRule(0.0, statement, temperature=t, shift=b)
 
 

@@ -179,7 +179,7 @@ def test_a_folder_is_named_by_how_it_begins(project, monkeypatch):
 
 
 def test_why_no_run_takes_answers(tmp_path):
-    own = SimpleNamespace(takes=lambda part, versions: part in versions, libraries={"torch": "2.1.3"})
+    own = SimpleNamespace(accepts=lambda part, versions: part in versions, libraries={"torch": "2.1.3"})
     current, mistaken = Users({"e": (own, ("s", "t"))}, "minor"), Users({}, "minor", ("wrong",))
     (tmp_path / "refused").mkdir()
     refuse(tmp_path / "refused", "bad memory")

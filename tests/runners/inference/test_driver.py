@@ -60,7 +60,7 @@ class Served:
     def parts(self) -> None: ...
 
 
-ENGINE = SimpleNamespace(identity="e", behind=lambda: {"models": 1}, libraries={"torch": "2"})
+ENGINE = SimpleNamespace(identity="e", changed_versions=lambda: {"models": 1}, libraries={"torch": "2"})
 FACTS = {"model": "m", "engine": "e", "versions": {"models": 1}, "libraries": {"torch": "2"}}
 
 

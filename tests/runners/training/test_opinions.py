@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.stats import answer_entropy as scipy_entropy
+from scipy.stats import entropy as scipy_entropy
 
 from qualm.runners.contracts.finetunes import FinetuneContext
 from qualm.runners.training.examples import Row
