@@ -75,7 +75,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "lineage": (say.PANEL_LOOK, origins.lineage),
     "verify": (say.PANEL_PEOPLE, people.verify),
     "judges": (say.PANEL_PEOPLE, people.judges),
-    "calibrate": (say.PANEL_PEOPLE, people.calibrate),
+    "strength": (say.PANEL_PEOPLE, people.strength),
     "ls": (say.PANEL_FIND, specs.ls),
     "schema": (say.PANEL_FIND, specs.schema),
     "share": (say.PANEL_SHARE, sharing.share),

@@ -1,4 +1,4 @@
-"""Commands about people's decisions: `verify`, `calibrate`, `judges`."""
+"""Commands about people's decisions: `verify`, `strength`, `judges`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -68,7 +68,7 @@ def verify(
     reviewing.verify(project, spec, reviewing.ReviewRequest(name, reviewer, category, sample, skipped, page, port, browse))
 
 
-def calibrate(
+def strength(
     spec: SpecArgument = None,
     perturbation: Annotated[
         str | None,
@@ -122,19 +122,19 @@ def calibrate(
 
     [bold]Examples[/]
 
-      qualm calibrate SPEC -p blur -m base           a page, with base's answers
-      qualm calibrate SPEC -p blur -m base --auto    that changes 20% of them
-      qualm calibrate SPEC -p typos --auto --share 0.1 --write
-      qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
-      qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
+      qualm strength SPEC -p blur -m base           a page, with base's answers
+      qualm strength SPEC -p blur -m base --auto    that changes 20% of them
+      qualm strength SPEC -p typos --auto --share 0.1 --write
+      qualm strength SPEC -p jpeg --auto --distance 1-ssim=0.3
+      qualm strength SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
-    from qualm.compiler.commands.calibrate import calibrate as choose
+    from qualm.compiler.commands.strength import choose_strength
     from qualm.compiler.commands.strength_request import StrengthRequest
 
     request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
-    if not choose(Project(), spec, request):
+    if not choose_strength(Project(), spec, request):
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Find the perturbation to calibrate: the point of its sweep, and its adjustable parameters."""
+"""Find the perturbation whose strength is chosen: the point of its sweep, and its adjustable parameters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
             label = validate.label(name, values)
             entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), choice == label != name, values))
     if not entries:
-        raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; add one under `perturbations:`")
+        raise ProjectError(f"{resolved.spec.name} has no perturbations; add one under `perturbations:`")
     matching = entries if choice is None else [e for e in entries if choice in (e.label, e.plugin.name)]
     names = sorted({e.plugin.name for e in entries}) + sorted({e.label for e in entries} - {e.plugin.name for e in entries})
     if not matching:
@@ -86,7 +86,7 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
         raise ProjectError(
             f"{name} has no strength to search for: none of its parameters is one"
             + (f" (what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec)" if ways else "")
-            + f". Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
+            + f". Without --auto, `qualm strength {spec} -p {name}` shows what it makes, to be voted on"
         )
     if parameter is not None and parameter not in names:
         raise ProjectError(f"{entry.plugin.name} has no numeric parameter '{parameter}'; there are: {', '.join(names)}")

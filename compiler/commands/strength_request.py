@@ -1,4 +1,4 @@
-"""Options of `qualm calibrate`, and checks of the effect and the range."""
+"""Options of `qualm strength`, and checks of the effect and the range."""
 
 from __future__ import annotations
 

@@ -417,16 +417,16 @@ DECISIONS_UNCHANGED = "registry/data/{entry}: nothing new"
 DECISIONS_PUBLISHED = "registry/data/{entry}: {outcome}, version {version}"
 USE_DECISIONS = "to score only what it accepts, write `curated: {entry}` under {section} of the spec"
 
-# qualm calibrate
+# qualm strength
 
-CALIBRATION_PAGE = "{reviewer} calibrates {title} at {url}\n{advice}\nCtrl-C here ends it; votes are in {votes}"
+CALIBRATION_PAGE = "{reviewer} chooses the strength of {title} at {url}\n{advice}\nCtrl-C here ends it; votes are in {votes}"
 ANSWERS_OF_TO = "{model}'s answers to "
 CURVE_AT = "curve: {file}"
 ENGINE_COUNTS = "engine: {counts}"
 NO_STRENGTH = "no strength: {why}"
 CHOSEN_STRENGTH = "chosen: {parameter} {summary}"
 CHOSEN_STRENGTH_WITH_REASON = "chosen: {parameter} {summary} ({why})"
-CALIBRATION_COMMENT = "{summary} for {answers}{dataset}; `qualm calibrate --auto {options}`, seed {seed}"
+CALIBRATION_COMMENT = "{summary} for {answers}{dataset}; `qualm strength --auto {options}`, seed {seed}"
 VALUE_SET = "{file}: {plugin}: {parameter}: set {value}"
 VALUE_ADDED = "{file}: {plugin}: {parameter}: added {value}"
 WRITTEN_COMPILE_NEXT = "{written}; next: qualm compile {spec}"

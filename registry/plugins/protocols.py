@@ -126,7 +126,7 @@ class Perturbation(Plugin, Protocol):
     MODALITY: Literal[MODALITIES]  # type: ignore[valid-type]
     """Modality that it changes."""
     STRENGTHS: Texts = ()
-    """Numeric parameters that make it stronger, for `qualm calibrate`; by default all numbers, `()` for none."""
+    """Numeric parameters that make it stronger, for `qualm strength`; by default all numbers, `()` for none."""
     KEEPS_ANSWER: bool = True
     """False if the right answer may change: such answers are scored only with `scored: true`."""
 

@@ -1,1 +1,1 @@
-"""Pages and terminal dialogues of `qualm verify` (questions) and `qualm calibrate` (strengths of perturbations)."""
+"""Pages and terminal dialogues of `qualm verify` (questions) and `qualm strength` (strengths of perturbations)."""

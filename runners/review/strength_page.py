@@ -1,4 +1,4 @@
-"""The page of `qualm calibrate`: original and perturbed samples, and sliders for the strength.
+"""The page of `qualm strength`: original and perturbed samples, and sliders for the strength.
 
 Images follow the sliders at once. Answers follow from the store or the model, only for the present strengths.
 """

@@ -123,7 +123,7 @@ class StrengthSession:
     def write(self, add_to_sweep: bool) -> list[str]:
         """Write changed strengths into the spec, or add them to its sweeps; return messages."""
         if self.writer is None:
-            raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
+            raise WriteError("the perturbations are in a spec that this one extends; set the strengths there, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
         if not names:
             return ["the spec has these values already; nothing was written"]

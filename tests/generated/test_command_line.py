@@ -21,7 +21,7 @@ def test_every_command_has_its_row() -> None:
 
 
 def test_a_row() -> None:
-    row = "- `qualm calibrate`: Choose the strength of a perturbation, by eye or by a search.\n"
+    row = "- `qualm strength`: Choose the strength of a perturbation, by eye or by a search.\n"
     assert row in PAGE and "[bold]" not in PAGE
     assert (ROOT / "docs/reference/command_line.md").read_text(encoding="utf-8") == PAGE, "run `make docs-reference`"
 

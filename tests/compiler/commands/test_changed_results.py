@@ -47,7 +47,7 @@ READING: dict[str, list[tuple[str, str]]] = {
     ],
     "share": [("share small --dry-run --json", SCORES), ("share small --dry-run", METRICS)],
     "verify": [("verify small scenes", SCENES)],
-    "calibrate": [("calibrate small -p blur -d scenes --auto --distance 1-ssim=0.3 -n 2 -o OUT", SCENES)],
+    "strength": [("strength small -p blur -d scenes --auto --distance 1-ssim=0.3 -n 2 -o OUT", SCENES)],
     "doctor model": [("doctor model specs --spec small", SCENES)],
 }
 """Each command that reads results, with lines to type and a file that it then reads."""

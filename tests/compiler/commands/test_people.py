@@ -1,4 +1,4 @@
-"""`qualm verify`, `calibrate` and `judges` as they are typed: what reaches the functions behind them, and the defaults."""
+"""`qualm verify`, `strength` and `judges` as they are typed: what reaches the functions behind them, and the defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from qualm.compiler.commands import calibrate, verify
+from qualm.compiler.commands import strength, verify
 from qualm.compiler.commands.main import app
 from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.commands.verify import ReviewRequest
@@ -40,7 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(verify, "verify", put_down("verify", None))
     monkeypatch.setattr(verify, "merge", put_down("merge", "2 decisions imported"))
-    monkeypatch.setattr(calibrate, "calibrate", put_down("calibrate", True))
+    monkeypatch.setattr(strength, "choose_strength", put_down("strength", True))
     monkeypatch.setattr(judges, "measure_judges", put_down("measure", {"rules": {"n": 3}}))
     monkeypatch.setattr(judges, "show", lambda agreement: made.append(("show", agreement)))
     return made
@@ -68,31 +68,31 @@ def test_verify_merges_and_does_nothing_else(calls: list[tuple[Any, ...]]) -> No
     assert calls == [("merge", "s", "set", [Path("a.csv"), Path("b.csv")])]
 
 
-def test_calibrate(calls: list[tuple[Any, ...]]) -> None:
-    typed("calibrate")
-    assert calls == [("calibrate", None, StrengthRequest())]
+def test_strength(calls: list[tuple[Any, ...]]) -> None:
+    typed("strength")
+    assert calls == [("strength", None, StrengthRequest())]
     calls.clear()
     typed(
-        "calibrate", "s", "-p", "blur", "--parameter", "radius", "-m", "base", "-d", "scenes", "-n", "1", "--auto", "--share", "0.1",
+        "strength", "s", "-p", "blur", "--parameter", "radius", "-m", "base", "-d", "scenes", "-n", "1", "--auto", "--share", "0.1",
         "--distance", "psnr=2", "--range", "1:2", "--scale", "log", "--write", "--add", "-o", "out", "-r", "ann", "--port", "65535",
         "--no-browse",
     )  # fmt: skip
     request = StrengthRequest(
         "blur", "radius", "base", "scenes", 1, True, 0.1, "psnr=2", "1:2", "log", True, True, Path("out"), "ann", 65535, False
     )
-    assert calls == [("calibrate", "s", request)]
+    assert calls == [("strength", "s", request)]
 
 
 def test_a_search_that_finds_nothing_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate, "calibrate", lambda *_: False)
-    typed("calibrate", code=1)
+    monkeypatch.setattr(strength, "choose_strength", lambda *_: False)
+    typed("strength", code=1)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("verify", "--sample", "0"), ("verify", "--port", "0"), ("verify", "--port", "65536"), ("calibrate", "-n", "0"),
-        ("calibrate", "--port", "0"), ("calibrate", "--port", "65536"),
+        ("verify", "--sample", "0"), ("verify", "--port", "0"), ("verify", "--port", "65536"), ("strength", "-n", "0"),
+        ("strength", "--port", "0"), ("strength", "--port", "65536"),
     ],
 )  # fmt: skip
 def test_numbers_out_of_bounds(calls: list[tuple[Any, ...]], arguments: tuple[str, ...]) -> None:
@@ -108,5 +108,5 @@ def test_judges(calls: list[tuple[Any, ...]]) -> None:
 
 def test_outside_a_project(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("bare"))
-    for command in ("verify", "calibrate", "judges"):
+    for command in ("verify", "strength", "judges"):
         assert run.invoke(app, [command]).exit_code != 0

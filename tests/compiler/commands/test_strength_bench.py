@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.commands.calibrate import open_bench
+from qualm.compiler.commands.strength import open_bench
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project
@@ -96,10 +96,10 @@ def test_data_sets_and_models_by_name(tmp_path: Path, model: Path) -> None:
 
 def test_no_model_and_no_data(tmp_path: Path, model: Path) -> None:
     project = calibration_project(tmp_path, model, SPEC.split("models:")[0], samples=3)
-    with pytest.raises(ProjectError, match="the spec has no model to calibrate with"):
+    with pytest.raises(ProjectError, match="the spec has no model to find a strength with"):
         opened(project, StrengthRequest("blur", auto=True), auto=True)
     text = SPEC.replace("test: 24}", "test: 24, evaluate: false}").split("models:")[0]
-    with pytest.raises(ProjectError, match="the spec has no dataset to calibrate with"):
+    with pytest.raises(ProjectError, match="the spec has no dataset to find a strength with"):
         opened(named(project, text), StrengthRequest("blur"))
 
 

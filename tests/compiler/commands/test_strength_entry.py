@@ -51,7 +51,7 @@ def test_what_has_no_strength_is_looked_at_and_not_searched() -> None:
     assert knobs_of("s", entry, None, auto=False) == []
     for parameter, auto in ((None, True), ("temperature", False), ("temperature", True)):
         with pytest.raises(
-            ProjectError, match=r"sbj has no strength to search for: .* depends on .*`temperature:`.*`qualm calibrate s -p sbj`"
+            ProjectError, match=r"sbj has no strength to search for: .* depends on .*`temperature:`.*`qualm strength s -p sbj`"
         ):
             knobs_of("s", entry, parameter, auto)
 

@@ -1,4 +1,4 @@
-"""What the user of `qualm calibrate` asked for: the effect, the range, and what is refused."""
+"""What the user of `qualm strength` asked for: the effect, the range, and what is refused."""
 
 from __future__ import annotations
 

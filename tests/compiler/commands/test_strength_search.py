@@ -1,4 +1,4 @@
-"""`qualm calibrate --auto` on drawn pictures: what it prints, the curve on disk, what it writes into the spec. No model is asked."""
+"""`qualm strength --auto` on drawn pictures: what it prints, the curve on disk, what it writes into the spec. No model is asked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.commands.calibrate import open_bench, search_strength
 from qualm.compiler.commands.edit_yaml import EditTarget
+from qualm.compiler.commands.strength import open_bench, search_strength
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project
@@ -74,7 +74,7 @@ def test_the_strength_is_written_with_a_comment(project: Project, capsys: pytest
     assert f"  - jpeg: {{quality: {value}}}" in lines
     (comment,) = [line for line in lines if "# calibrated" in line]
     assert comment.startswith(f"  # calibrated: jpeg.quality {value}: PSNR, dB ")
-    assert comment.endswith("for scenes; `qualm calibrate --auto --distance psnr=12`, seed 7")
+    assert comment.endswith("for scenes; `qualm strength --auto --distance psnr=12`, seed 7")
 
 
 def test_one_point_of_a_sweep_or_one_more(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`qualm calibrate`: choose a perturbation's strength on samples of a spec, by people or by a search."""
+"""`qualm strength`: choose a perturbation's strength on samples of a spec, by people or by a search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage
 
 
-def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
+def choose_strength(project: Project, spec: str | None, request: StrengthRequest) -> bool:
     """Choose the strength of a perturbation: by a search, or on a page that is served until Ctrl-C.
 
     Returns:
@@ -52,7 +52,7 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
     goal = goal_of(request, entry) if request.auto else None
     if request.write and own_file != path:
         raise ProjectError(
-            f"the perturbations are in {own_file.name}, which this spec extends and others may; calibrate that one, or write them here"
+            f"the perturbations are in {own_file.name}, which this spec extends and others may; set the strengths there, or write them here"
         )
     try:
         with chdir(project.root), open_bench(project, resolved, plan, entry, request, goal) as (bench, knobs, stage):
@@ -174,7 +174,7 @@ def _respondent(project: Project, resolved: Resolved, stage: Stage, use: ModelUs
 def _named(uses: list[Any], name: str | None, what: str, label: Any, first: bool = False) -> Any:
     names = [label(u) for u in uses]
     if not uses:
-        raise ProjectError(f"the spec has no {what} to calibrate with; add one under `{what.replace(' ', '')}s:`")
+        raise ProjectError(f"the spec has no {what} to find a strength with; add one under `{what.replace(' ', '')}s:`")
     if name is None and (len(uses) == 1 or first):
         return uses[0]
     if name is None:

@@ -1,4 +1,4 @@
-"""`qualm calibrate` on a project: which perturbation, a search with a real model, the curve, and what is written into the spec."""
+"""`qualm strength` on a project: which perturbation, a search with a real model, the curve, and what is written into the spec."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from qualm.compiler.commands import calibrate as calibrating
-from qualm.compiler.commands.calibrate import calibrate, open_bench
+from qualm.compiler.commands import strength as strength_command
 from qualm.compiler.commands.edit_yaml import EditTarget
 from qualm.compiler.commands.main import app
+from qualm.compiler.commands.strength import choose_strength, open_bench
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
@@ -59,7 +59,7 @@ def respell(project: Project, old: str, new: str) -> Project:
 @pytest.mark.slow
 def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = StrengthRequest("gaussian_noise", auto=True, share=0.3, samples=20, write=True)
-    assert calibrate(project, "s", wanted)
+    assert choose_strength(project, "s", wanted)
     said = capsys.readouterr().out
     assert "chosen: sigma " in said and "answers computed" in said
     with (project.root / CURVES / "gaussian_noise_sigma_share-0.3_scenes_tiny.csv").open() as file:
@@ -76,16 +76,16 @@ def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.Cap
     expected = SPEC.replace("sigma: 40 ", f"sigma: {chosen['strength']} ")
     assert written.replace(f"{comment}\n", "").split() == expected.split()
 
-    assert calibrate(Project(project.root), "s", wanted)  # again: nothing is asked, the same is found, one comment
+    assert choose_strength(Project(project.root), "s", wanted)  # again: nothing is asked, the same is found, one comment
     again = capsys.readouterr().out
     assert "0 answers computed" in again and f"chosen: sigma {chosen['strength']}" in again
     assert spec_of(project).read_text() == written
 
 
 def test_a_distance_of_pictures_needs_no_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert calibrate(project, "s", StrengthRequest("jpeg", auto=True, distance="psnr=12", samples=6))
+    assert choose_strength(project, "s", StrengthRequest("jpeg", auto=True, distance="psnr=12", samples=6))
     assert "PSNR, dB" in capsys.readouterr().out
-    assert calibrate(project, "s", StrengthRequest("blur@radius=2", auto=True, distance="1-ssim=0.5", samples=6, write=True))
+    assert choose_strength(project, "s", StrengthRequest("blur@radius=2", auto=True, distance="1-ssim=0.5", samples=6, write=True))
     said = capsys.readouterr().out
     value = said.split("chosen: radius ")[1].split(":")[0]
     lines = spec_of(project).read_text().splitlines()
@@ -96,7 +96,7 @@ def test_a_distance_of_pictures_needs_no_model(project: Project, capsys: pytest.
 
 def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = StrengthRequest("jpeg", auto=True, distance="1-ssim=1.9", samples=4, write=True)
-    assert not calibrate(project, "s", wanted)
+    assert not choose_strength(project, "s", wanted)
     said = capsys.readouterr().out
     assert "no strength: even 1 has less effect than asked for" in said and "curve: .qualm/calibrations/s/jpeg_quality_1-ssim-1.9" in said
     assert spec_of(project).read_text() == SPEC
@@ -118,14 +118,14 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
 )
 def test_wrong_questions_are_answered(project: Project, wanted: StrengthRequest, says: str) -> None:
     with pytest.raises(ProjectError, match=says):
-        calibrate(project, "s", wanted)
+        choose_strength(project, "s", wanted)
     assert spec_of(project).read_text() == SPEC
 
 
 def test_what_is_missing_comes_with_what_makes_it(project: Project) -> None:
     (project.root / "results" / "s" / "data" / "scenes" / "samples.parquet").unlink()
     with pytest.raises(ProjectError, match=r"not made yet; make it: dvc repro --pull specs/s/dvc\.yaml:data-scenes"):
-        calibrate(project, "s", StrengthRequest("blur", auto=True))
+        choose_strength(project, "s", StrengthRequest("blur", auto=True))
 
 
 CLIP = """  - jpeg: {quality: 30}
@@ -144,47 +144,47 @@ def with_clip(project: Project, folder: Path) -> Project:
 @pytest.mark.slow
 def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     masked = with_clip(project, tmp_path / "clip")
-    assert calibrate(masked, "s", StrengthRequest("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
+    assert choose_strength(masked, "s", StrengthRequest("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
     said = capsys.readouterr().out
     value = said.split("chosen: strength ")[1].split(":")[0]
     assert f"  - clip_mask: {{artifact: clip, strength: {value}}}" in spec_of(project).read_text().splitlines()
     with (project.root / CURVES / "clip_mask_strength_psnr-22_scenes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert (rows[0]["strength"], rows[-1]["strength"], rows[0]["value"]) == ("0", "1", "inf")  # no mask changes nothing
-    assert calibrate(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (
+    assert choose_strength(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (
         True,
         False,
     )
     assert "answers computed" in capsys.readouterr().out
     with pytest.raises(ProjectError, match="clip_mask has no numeric parameter 'layer'; there are: strength"):
-        calibrate(Project(project.root), "s", StrengthRequest("clip_mask", parameter="layer"))
+        choose_strength(Project(project.root), "s", StrengthRequest("clip_mask", parameter="layer"))
     (project.root / "registry" / "data" / "clip").unlink()
     with pytest.raises(ProjectError, match=r"clip_mask@\S+: registry/data/clip is not on this disk; `qualm plan s` says how to get it"):
-        calibrate(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, distance="psnr=20"))
+        choose_strength(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, distance="psnr=20"))
 
 
 @pytest.mark.parametrize("wanted", [StrengthRequest("inv", auto=True), StrengthRequest("inv", parameter="temperature")])
 def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: StrengthRequest) -> None:
     masked = with_clip(project, tmp_path / "clip")
     ways = "`generator:`, `prompt:`, `temperature:`"
-    says = f"inv has no strength to search for.* depends on {ways} of the spec.*`qualm calibrate s -p inv` shows"
+    says = f"inv has no strength to search for.* depends on {ways} of the spec.*`qualm strength s -p inv` shows"
     with pytest.raises(ProjectError, match=says):
-        calibrate(masked, "s", wanted)
+        choose_strength(masked, "s", wanted)
 
 
 def test_an_inherited_section_is_not_written_into(project: Project) -> None:
     (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
     with pytest.raises(ProjectError, match=r"the perturbations are in s\.yaml, which this spec extends"):
-        calibrate(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
+        choose_strength(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
 
 
 def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
-    told = CliRunner().invoke(app, ["calibrate", "--help"], env={"COLUMNS": "120"})
-    assert told.exit_code == 0 and "qualm calibrate SPEC -p blur -m base --auto" in told.output
-    command = ["calibrate", "s", "-p", "jpeg", "--auto", "--distance", "1-ssim=1.9", "-n", "3"]
+    told = CliRunner().invoke(app, ["strength", "--help"], env={"COLUMNS": "120"})
+    assert told.exit_code == 0 and "qualm strength SPEC -p blur -m base --auto" in told.output
+    command = ["strength", "s", "-p", "jpeg", "--auto", "--distance", "1-ssim=1.9", "-n", "3"]
     assert CliRunner().invoke(app, command).exit_code == 1
-    command = ["calibrate", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
+    command = ["strength", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
     assert CliRunner().invoke(app, command).exit_code in (0, 1)
     assert len(list((project.root / "curves").iterdir())) == 2
 
@@ -201,7 +201,7 @@ class Served:
         self.session: StrengthSession | None = None
         self.title, self.port, self.printed, self.browser = "", None, "", None
         monkeypatch.setattr(page, "serve", self._serve)
-        monkeypatch.setattr(calibrating, "until_stopped", self._until_stopped)
+        monkeypatch.setattr(strength_command, "until_stopped", self._until_stopped)
 
     def _serve(self, session: StrengthSession, title: str, port: int | None) -> None:
         self.session, self.title, self.port = session, title, port
@@ -215,7 +215,7 @@ def serve(modelless: Project, request: StrengthRequest, own: bool = True) -> Non
     path, resolved, plan = modelless.spec_path("s"), modelless.resolve("s"), modelless.plan("s")
     entry = find_entry(path, modelless.root, resolved, request.perturbation)
     with chdir(modelless.root), open_bench(modelless, resolved, plan, entry, request, None) as (bench, knobs, _):
-        calibrating.serve_page(resolved, bench, knobs, request, entry, EditTarget(path, entry.index, entry.plugin.name, ""), own)
+        strength_command.serve_page(resolved, bench, knobs, request, entry, EditTarget(path, entry.index, entry.plugin.name, ""), own)
 
 
 def test_what_is_served_and_said(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,11 +223,13 @@ def test_what_is_served_and_said(modelless: Project, monkeypatch: pytest.MonkeyP
     serve(modelless, StrengthRequest("blur", reviewer="ann", port=4321))
     assert (served.title, served.port, served.browser) == ("blur in s", 4321, Path(".qualm/pages"))
     assert served.printed.splitlines() == [
-        "ann calibrates blur in s at http://x/", PAGE_IS_OPEN, "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
-    ]  # fmt: skip
-    monkeypatch.setattr(calibrating, "login_name", lambda: "login")
+        "ann chooses the strength of blur in s at http://x/",
+        PAGE_IS_OPEN,
+        "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
+    ]
+    monkeypatch.setattr(strength_command, "login_name", lambda: "login")
     serve(modelless, StrengthRequest("blur", browse=False))
-    assert served.browser is None and served.printed.startswith("login calibrates ")
+    assert served.browser is None and served.printed.startswith("login chooses the strength of ")
 
 
 def turned(modelless: Project, served: Served, radius: float, add: bool = False) -> list[str]:
