@@ -44,7 +44,7 @@ class Study(Protocol):
         """Collect the metric values and intervals of one cell over all its rows."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect those over the samples whose perturbed input differs from the clean one."""
+        """Collect the values over the samples whose perturbed input differs from the clean one."""
 
 
 class Scoring:

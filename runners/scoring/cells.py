@@ -137,13 +137,13 @@ class Cell:
         return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
 
     def blind(self) -> Cell:
-        """Return the cell as an image-free baseline: a model named MODEL+VARIANT, on clean inputs."""
+        """Return the cell as model MODEL+VARIANT on clean inputs, without uncertainties and sets."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
         blinded = abstaining_name(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return the cell with the same model's clean correctness and uncertainties added."""
+        """Return the cell with correctness and uncertainties of `clean` added; itself if None."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}
@@ -152,6 +152,6 @@ class Cell:
 
     @property
     def changed(self) -> NDArray[np.bool_] | None:
-        """Return (n,) True where the perturbed input is not the clean one; None if on all rows."""
+        """Return (n,) True where the input is not the clean one; None if all differ or if unknown."""
         changed = self.columns.get(INPUT_CHANGED)
         return None if changed is None or not (changed == 0).any() else changed == 1

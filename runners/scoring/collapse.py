@@ -31,7 +31,7 @@ Frequent = tuple[str, float]
 
 
 def most_frequent(answers: Iterable[str | None]) -> Frequent:
-    """Return the most frequent answer in lower case and its share; ties by name, None ignored.
+    """Return the most frequent answer in lower case and its share; ("", NaN) if all are None.
 
     >>> most_frequent(["Yes", "yes ", "no", None])
     ('yes', 0.6666666666666666)

@@ -151,7 +151,7 @@ def describe_comparison(test: Mapping[str, Any]) -> str:
 
 
 def compared_quantity(compared_by: str | None) -> str:
-    """Return the quantity by which a metric is compared, if it is another; else "".
+    """Return "squared M" for a metric that is compared by metric M; "" if by its own value.
 
     >>> compared_quantity("ece_debiased"), compared_quantity(None)
     ('squared ece_debiased', '')
@@ -210,7 +210,7 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
 
 
 def adjusted(p: Sequence[float], correction: str) -> list[float]:
-    """Return p-values corrected for their number alone, in order; NaN does not count.
+    """Return p-values corrected for their number alone, in order; NaN stays, uncounted.
 
     Args:
         p: raw p-values.

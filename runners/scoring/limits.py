@@ -62,7 +62,7 @@ class Limits:
 
 
 def clip_to_bounds(interval: Limits, value: float, bounds: Bounds) -> Limits:
-    """Clip an interval to the metric's bounds; it always contains `value`.
+    """Return the interval within the bounds, containing `value`; none if it has no width.
 
     >>> clip_to_bounds(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), clip_to_bounds(Limits(0.4, 1.2), 1.0, UNBOUNDED)
     (Limits(low=1.0, high=2.0, why_none=''), Limits(low=0.4, high=1.2, why_none=''))
@@ -89,7 +89,7 @@ def critical(level: float, freedom: float) -> float:
 
 
 def quantile(values: Floats, share: float) -> float:
-    """Return a quantile without NaN, bit-equal to `np.nanquantile` and ten times faster.
+    """Return a quantile ignoring NaN, as `np.nanquantile` but faster; NaN if nothing is left.
 
     >>> quantile(np.array([3.0, 1.0, 2.0, np.nan]), 0.25)
     1.5
@@ -106,7 +106,7 @@ def quantile(values: Floats, share: float) -> float:
 
 
 def standard_error(resampled: Floats, groups: float) -> float:
-    """Compute the standard error from resamples, with the factor groups / (groups - 1)."""
+    """Return the standard error from resamples, corrected for few groups; NaN if all are NaN."""
     defined = resampled[~np.isnan(resampled)]
     if not len(defined):
         return math.nan
@@ -209,7 +209,7 @@ def wilson_interval(value: float, error: float, q: float, units: float) -> tuple
 
 
 def _poisson_lower_limit(share: float, q: float, units: float) -> float:
-    """Return the Poisson lower limit of a share of at most RARE events; 1 if there are more."""
+    """Return the Poisson lower limit of a share of at most RARE events; 1 if more, or none."""
     from scipy.special import gammaincinv, ndtr
 
     events = share * units
@@ -225,7 +225,7 @@ def fisher_interval(value: float, error: float, q: float) -> tuple[float, float]
 
 
 def is_in_range(method: str, value: float) -> bool:
-    """Return true if a value lies in the range of its metric's interval method."""
+    """Return true if a value lies in (-1, 1) for method `correlation`, else in [0, 1]."""
     return -1 < value < 1 if method == "correlation" else 0 <= value <= 1
 
 

@@ -9,7 +9,7 @@ from qualm.runners.scoring.cells import Cell
 
 
 def recalibrated_answers(cell: Cell, recalibration: Recalibration) -> pa.Table:
-    """Return a RECALIBRATED table: answers that calibrate, and recalibrated confidences."""
+    """Return a RECALIBRATED table: answers that calibrate or have a recalibrated confidence."""
     confidence = recalibration.columns["confidence"]
     fitted = np.zeros(cell.samples.n, dtype=bool)
     fitted[recalibration.rows] = True

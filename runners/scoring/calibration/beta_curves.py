@@ -21,7 +21,7 @@ STEEPEST = 200.0
 
 
 def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
-    """Return (B, 3) beta-curve parameters a, b, c by resample; NaN if the loss has no minimum.
+    """Return (B, 3) parameters a, b, c of beta curves, a, b >= 0; NaN if no loss is least.
 
     Args:
         score: (n,) log odds of the confidence p.

@@ -131,7 +131,7 @@ class Comparisons:
 
 
 def difference(a: MeasuredCalibrator, b: MeasuredCalibrator, level: float) -> Limits:
-    """Return the interval of the value of b minus the value of a."""
+    """Return the interval of b's value minus a's, or why there is none."""
     value = b.measured.value - a.measured.value
     if a.measured.null_test is not None:
         if math.isnan(a.ends.low) or math.isnan(b.ends.low):

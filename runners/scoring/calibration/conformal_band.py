@@ -52,7 +52,7 @@ class Band:
 
 
 def describe_guarantee(unit: Unit, coverage_band: Band, is_clean: bool = True, shared_by_part: str = "", mean: float | None = None) -> str:
-    """Return the conformal guarantee as one sentence, with its condition.
+    """Return the conformal guarantee as one sentence, or why nothing is promised.
 
     Args:
         unit: What is exchangeable.

@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """Yield (b, n) `covered` and `set_size` of b resamples, by their parts' own thresholds."""
+        """Yield (b, n) `covered` and `set_size`, by each resample's thresholds; needs `parts`."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
@@ -277,7 +277,7 @@ def precision(setting: Mapping[str, Any]) -> Precision:
 
 
 def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: float, quantile: str) -> Floats:
-    """Return the threshold of each resample of ascending scores.
+    """Return (B,) thresholds, one per resample of the scores; +inf with too few units.
 
     Only places near the expected one are looked at, and more if need be.
 

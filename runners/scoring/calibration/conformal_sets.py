@@ -107,7 +107,7 @@ def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy
 def prediction_sets(
     scores: Floats, probs: Floats, limit: float | Floats, empty_set: Literal["argmax", "empty"], precision: Precision = "double"
 ) -> tuple[Bools, Bools]:
-    """Return (n, K) options within `limit`, a number or (n, K), and (n,) which sets had none.
+    """Return (n, K) set membership, and (n,) which sets were empty before `empty_set` applied.
 
     Args:
         scores: (n, K) nonconformity of every option, NaN where there is no such option.

@@ -93,7 +93,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return recalibrated (b, n) columns by name; other rows keep their value."""
+        """Return (b, n) columns by name; NaN where rows calibrate, unread rows keep their value."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():

@@ -71,7 +71,7 @@ def macro_limits(
 
 
 def correlations(resampled: Sequence[Floats]) -> Floats:
-    """Return the correlation matrix of values over their common resamples.
+    """Return the (k, k) correlation matrix of k values over their common resamples.
 
     A value that does not vary is uncorrelated with all others; one that is undefined in a resample takes its mean there.
     """

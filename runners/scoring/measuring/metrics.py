@@ -69,7 +69,7 @@ class Metric:
 
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
-    """Return the metric that a label belongs to, with or without brackets in the label.
+    """Return the metric of a label with or without brackets; KeyError if it is of none.
 
     Raises:
         KeyError: it is of none.
@@ -114,7 +114,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
 
 
 def bounds_of(metric: Metric, column: Callable[[str], Floats | None]) -> Bounds:
-    """Return the (lowest, highest) possible value of a metric on given rows.
+    """Return the (lowest, highest) possible value of a metric; infinite where unknown.
 
     Args:
         metric: whose.

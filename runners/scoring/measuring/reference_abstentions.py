@@ -33,7 +33,7 @@ class DecidedSamples:
 
 
 def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> DecidedSamples:
-    """Return the samples with `answerable` set by a judge's reading of their references.
+    """Return the samples with `answerable` set by a judge of references; unread ones left out.
 
     A question is unanswerable if more than half of its references abstain. Multiple-choice questions and questions without references
     stay as they are. A `pair_id` stays only where it is of one answerable and one unanswerable sample.

@@ -53,7 +53,7 @@ class ScoredRows:
 
     @cached_property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Return which scored rows the metric is over; the others only calibrate."""
+        """Return a mask of the scored rows that the metric is over; the others only calibrate."""
         return self.counted[self.scored]
 
     @cached_property
@@ -159,7 +159,7 @@ def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> It
 
 
 def has_all(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """Return (n,) True for rows that have all of a metric's columns."""
+    """Return (n,) True for rows with all columns; none of a group with an incomplete row."""
     scored: NDArray[np.bool_] = ~np.any([missing_rows(values) for values in taken.values()], axis=0)
     # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):

@@ -100,7 +100,7 @@ class Tables:
         return self._held_draws[key]
 
     def judge(self, dataset: str) -> str | None:
-        """Return the judge whose ratings are the correctness of a dataset's open answers."""
+        """Return the judge whose ratings are the correctness of open answers; None without one."""
         judge: str | None = self._judge_of.get(dataset, self._judge)
         return judge
 
