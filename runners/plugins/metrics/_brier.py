@@ -16,14 +16,14 @@ from qualm.runners.scoring.binning import bin_membership
 
 
 def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats]:
-    """Return (n, m) forecasts and (n, m) outcomes: one event per answer, or one per option."""
+    """Return (n, m) forecasts and (n, m) outcomes: m is 1 for `answer`, else the options."""
     if over == "answer":
         return forecast[:, None], outcome[:, None]
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
 
 
 def each_outcome(forecast: Floats, over: str) -> list[Floats]:
-    """Return the possible outcomes of each row, (n,) each: wrong and right, or every option."""
+    """Return a list of (n,) possible outcomes: all 0 and all 1, or one index per option."""
     if over == "answer":
         return [np.zeros(len(forecast)), np.ones(len(forecast))]
     # Questions may have fewer options than there are columns; the likeliest stands for those that a question lacks.
@@ -33,7 +33,7 @@ def each_outcome(forecast: Floats, over: str) -> list[Floats]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Reliability, resolution and uncertainty of a Brier score, (B,) each; NaN without rows."""
+    """Brier score, its reliability, resolution and uncertainty: (B,) each; NaN without rows."""
 
     score: Floats
     reliability: Floats

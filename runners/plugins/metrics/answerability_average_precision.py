@@ -27,15 +27,15 @@ def answerability_average_precision(uncertainty: Floats, answerable: Floats, wei
 
 
 def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return "every question can be answered"
 
 
 def classes(uncertainty: Floats, answerable: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is answerable."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is answerable."""
     return answerable
 
 
 def chance(answerable: Floats) -> float:
-    """Return the metric's value for an uncertainty without information: the share of unanswerable questions."""
+    """Return the value of an uncertainty without information: the unanswerable share."""
     return 1 - float(answerable.mean())

@@ -39,15 +39,15 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
 
 
 def classes(uncertainty: Floats, correct: Floats, *, form: str = "trapezoid") -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= 0.5).astype(np.float64)
 
 
 def minimum_standard_error(uncertainty: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
-    """Return the standard error of independent answers, below which it must not be reported."""
+    """Return the smallest credible standard error at this value: that of independent answers."""
     return aurc_error(correct, 1 - value)
 
 
 def chance(correct: Floats) -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: the accuracy."""
     return float(correct.mean())

@@ -33,15 +33,15 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
 
 
 def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= 0.5).astype(np.float64)
 
 
 def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
-    """Return the standard error of independent answers, below which it must not be reported."""
+    """Return the smallest credible standard error at this value: that of independent answers."""
     return aurc_error(correct, value)
 
 
 def chance(correct: Floats) -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: the error rate."""
     return float(1 - correct.mean())

@@ -41,16 +41,16 @@ def auroc(
 
 
 def classes(doubt: Floats, correct: Floats, *, right_from: float = 0.5, by: str = "uncertainty") -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= right_from).astype(np.float64)
 
 
 def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, right_from: float = 0.5, by: str = "uncertainty") -> float:
-    """Return the standard error that an AUROC of this value has with independent answers."""
+    """Return the smallest credible standard error of this AUROC: of independent answers."""
     wrong = int((correct < right_from).sum())
     return auroc_error(doubt if by == "uncertainty" else -doubt, wrong, len(correct) - wrong, value)
 
 
 def chance() -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: 0.5."""
     return 0.5

@@ -27,5 +27,5 @@ def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Wei
 
 
 def chance() -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: 0.5."""
     return 0.5

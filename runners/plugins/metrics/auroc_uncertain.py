@@ -20,20 +20,20 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is uncertain."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is uncertain."""
     return uncertain
 
 
 def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
-    """Return the standard error of independent questions, given the value."""
+    """Return the smallest credible standard error at this value: of independent questions."""
     return standard_error_of_auroc(uncertainty, 1 - uncertain, value)
 
 
 def chance() -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: 0.5."""
     return 0.5

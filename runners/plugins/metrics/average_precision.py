@@ -43,16 +43,16 @@ def average_precision(
 
 
 def why_undefined(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return f"no answer is {positive}"
 
 
 def classes(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= right_from).astype(np.float64)
 
 
 def chance(correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> float:
-    """Return the metric's value for an uncertainty without information: the share of what is to be found."""
+    """Return the value of an uncertainty without information: the share of `positive`."""
     right = float((correct >= right_from).mean())
     return right if positive == "right" else 1 - right

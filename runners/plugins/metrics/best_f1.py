@@ -30,17 +30,17 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is uncertain."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is uncertain."""
     return uncertain
 
 
 def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
-    """Return the standard error of independent questions, given the value.
+    """Return the smallest credible standard error at this value: of independent questions.
 
     F1 = 2 J / (1 + J), J the share of hits among the questions that are uncertain or called so: a share of as many questions at
     least as are uncertain, so that its error carries over (delta method).

@@ -20,10 +20,10 @@ def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> F
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return explain_one_class(uncertain)
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is uncertain."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is uncertain."""
     return uncertain

@@ -68,7 +68,7 @@ def corrected_accuracy(
 
 
 def why_undefined(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> str:
-    """Return what the labels lack for the value to be defined."""
+    """Return the reason for an undefined value: what the labels lack."""
     chosen = labelled * (1 - is_calibration) > 0
     if not chosen.any():
         return "no scored answer has a label of people"
@@ -116,14 +116,14 @@ def interval(
 
 
 def classes(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> Floats:
-    """Return 1 for the labelled answers of the rarer kind, right or wrong by people, without which models cannot be compared."""
+    """Return (n,) 1 for labelled test answers of the rarer kind, right or wrong by people."""
     chosen = labelled * (1 - is_calibration)
     right = chosen * (people_rating >= 0.5)
     return min(right, chosen - right, key=np.sum)
 
 
 def bounds() -> tuple[float, float]:
-    """Return the bounds of a mean rating."""
+    """Return the lowest and highest possible mean rating, 0 and 1."""
     return 0.0, 1.0
 
 
@@ -164,7 +164,7 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
     if of_each < MIN_GROUPS:
         return f"labelled answers of the rarer kind, right or wrong, in {of_each} groups: an interval needs {MIN_GROUPS}"
     (share, n), (sensitivity, n_right), (specificity, n_wrong) = (
-        _effective(column, group[rows]) for column, rows in ((f, f >= 0), (f[right], right), (1 - f[wrong], wrong))
+        _share_and_size(column, group[rows]) for column, rows in ((f, f >= 0), (f[right], right), (1 - f[wrong], wrong))
     )
     share, n = (share * n + z * z / 2) / (n + z * z), n + z * z
     sensitivity, n_right = (sensitivity * n_right + 1) / (n_right + 2), n_right + 2
@@ -179,8 +179,8 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
     return value + shift - z * error, value + shift + z * error
 
 
-def _effective(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
-    """Return a share and its effective sample size, at most the number of rows.
+def _share_and_size(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
+    """Return a share p and its effective sample size p (1 - p) / SE^2, at most the row count.
 
     Korn and Graubard, 1998.
     """

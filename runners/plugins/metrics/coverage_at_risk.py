@@ -20,7 +20,7 @@ SLACK = 1e-9
 
 
 def coverage_at_risk(confidence: Floats, correct: Floats, weights: Weights, *, risk: Annotated[float, Ge(0), Le(1)] = 0.05) -> Floats:
-    """Largest share of questions answerable with an error rate of at most `risk`, most certain first.
+    """Largest share of answers, surest first, with an error rate of at most `risk`; else 0.
 
     max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut meets the risk.
     Equally sure answers are answered together or not at all. The curve need not be monotone: a later cut that meets the risk again counts.

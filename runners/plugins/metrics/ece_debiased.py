@@ -62,7 +62,7 @@ def ece_debiased(
 
 
 def _of_own_group(columns: Floats, groups: Floats) -> Floats:
-    """Return (n, k): for each row, the column sums over all rows of its group."""
+    """Return (n, k) column sums over all rows of each row's group."""
     codes, place = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(codes), columns.shape[1]))
     np.add.at(sums, place, columns)

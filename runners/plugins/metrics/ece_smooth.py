@@ -50,17 +50,17 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    far, near = _angles(confidence, (correct - confidence) * chosen)
+    far, near = _wave_factors(confidence, (correct - confidence) * chosen)
     count = (weights @ chosen)[:, None]
 
     def means(first: int, last: int) -> Floats:
         return ratio(sum_products(weights, far(first // NEAR, last // NEAR), near), count)
 
-    return _at_own_bandwidth(means)[0]
+    return _error_and_bandwidth(means)[0]
 
 
-def _angles(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Complexes], Complexes]:
-    """Return what makes waves: the real parts of products of its two sides are factor * cos(pi k confidence), k = 0, 1...
+def _wave_factors(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Complexes], Complexes]:
+    """Return coarse and fine factors of n waves: real products factor * cos(pi k confidence).
 
     Returns:
         A function that gives columns first..last - 1 of (n, WAVES / NEAR), and (n, NEAR).
@@ -81,8 +81,8 @@ def _angles(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Co
     return far, near
 
 
-def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (B,) errors, and (B,) bandwidths: the last step that is below its error.
+def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
+    """Return (B,) errors and (B,) bandwidths, the last step below its own error; NaN if none.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -124,7 +124,7 @@ def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floa
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:
-    """Return (b,) integrals of the absolute smoothed gap, from its cosine coefficients.
+    """Return (b,) integrals of the absolute gap, smoothed, from its cosine coefficients.
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
     with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
@@ -149,7 +149,7 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 @lru_cache(maxsize=2)
 def _cosines(parts: int, count: int) -> Floats:
-    """Return (WAVES, count) cosines at the middles of the first `count` parts of [0, 1].
+    """Return (WAVES, count) cosines at the middles of the first `count` of `parts` intervals.
 
     All but the first stand for two waves, k and -k.
     """
@@ -158,7 +158,7 @@ def _cosines(parts: int, count: int) -> Floats:
 
 
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
-    """Return the indices of the rows that count, and their kernel at the sample's bandwidth."""
+    """Return the indices of the scored rows, and their (n, OF_INTERVAL) smoothing kernel."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
     return chosen, _kernel(f.tobytes(), (y - f).tobytes())
@@ -171,9 +171,9 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
-    far, near = _angles(f, np.ones(len(f)))
+    far, near = _wave_factors(f, np.ones(len(f)))
     shares = gap[:, None] / len(f)
-    own = _at_own_bandwidth(lambda a, b: ((far(a // NEAR, b // NEAR) * shares).T @ near).real.reshape(1, -1))[1]
+    own = _error_and_bandwidth(lambda a, b: ((far(a // NEAR, b // NEAR) * shares).T @ near).real.reshape(1, -1))[1]
     bandwidth = max(2 / OF_INTERVAL, float(own[0]))
     k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
@@ -195,7 +195,7 @@ def interval(
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """Return the p-value of perfect calibration at this bandwidth, and how it was computed."""
+    """Return the p-value of perfect calibration at this bandwidth, and the hypothesis."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], kernel)

@@ -42,7 +42,7 @@ def effective_reliability(
     worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
     if threshold == "none" or not len(correct):
         return ratio(weights @ worth, weights @ np.ones_like(worth))
-    counts, worths, chosen = _cuts(confidence, worth, fold, threshold, weights)
+    counts, worths, chosen = _sums_and_cuts(confidence, worth, fold, threshold, weights)
     each, halves = np.arange(len(counts[0])), len(counts)
     gained = sum(worths[k][each, chosen[halves - 1 - k]] for k in range(halves))
     defined = np.all([count.sum(axis=1) > 0 for count in counts], axis=0)
@@ -64,7 +64,7 @@ def interval(
     answered = pred_is_idk == 0
     if threshold != "none":
         worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
-        _, _, chosen = _cuts(confidence, worth, fold, threshold, np.ones((1, len(correct))))
+        _, _, chosen = _sums_and_cuts(confidence, worth, fold, threshold, np.ones((1, len(correct))))
         least = -np.unique(-confidence)[np.concatenate(chosen)]
         # Rows of the first half are answered by the threshold of the second.
         answered &= confidence >= (least[0] if threshold == "same" else np.where(fold == 0, least[1], least[0]))
@@ -72,18 +72,18 @@ def interval(
     return mean_loss_interval(worth * answered, -cost * answered, 1.0 * answered, group, level)
 
 
-def _cuts(
+def _sums_and_cuts(
     confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
 ) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
-    """Return per half: rows by descending confidence, their summed worth, and the chosen cut."""
+    """Return lists, one item per half: (B, cuts) counts, cumulated worths, (B,) best cuts."""
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]
-    return counts, worths, [_last_best(of, count) for of, count in zip(worths, counts, strict=True)]
+    return counts, worths, [_last_best_cut(of, count) for of, count in zip(worths, counts, strict=True)]
 
 
-def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
-    """Return (B,) the last cut with the largest sum up to rounding."""
+def _last_best_cut(worth: Floats, count: Floats) -> NDArray[np.int64]:
+    """Return (B,) the index of the last non-empty cut with the largest worth, up to rounding."""
     offered = np.where(count > 0, worth, -np.inf)
     best = offered >= offered.max(axis=1, keepdims=True) - 1e-9
     from_the_end: NDArray[np.int64] = best[:, ::-1].argmax(axis=1)
@@ -92,5 +92,5 @@ def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
 
 
 def bounds(*, cost: float = 1.0) -> tuple[float, float]:
-    """Return the value if all questions were answered wrong, and right."""
+    """Return the value if all questions were answered wrong, and right: -cost and 1."""
     return -cost, 1.0

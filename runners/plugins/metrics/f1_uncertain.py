@@ -22,10 +22,10 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
 
 
 def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return explain_one_class(uncertain)
 
 
 def classes(says_uncertain: Floats, uncertain: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is uncertain."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is uncertain."""
     return uncertain

@@ -46,15 +46,15 @@ def fpr_at_tpr(
 
 
 def why_undefined(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return f"all answers are {'right' if (correct >= right_from).all() else 'wrong'}"
 
 
 def classes(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= right_from).astype(np.float64)
 
 
 def chance(*, tpr: float = 0.95) -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: `tpr`."""
     return tpr

@@ -62,7 +62,7 @@ def hallucination_change_correlation(
 def why_undefined(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> str:
-    """Return what the value over these rows lacks."""
+    """Return the reason for an undefined correlation over these rows."""
     was_right = clean_correct >= right_from
     rows = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
     hallucinated = was_right & (correct < right_from)
@@ -74,5 +74,5 @@ def why_undefined(
 def classes(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> Floats:
-    """Return the positive-class labels: 1 where the answer became wrong."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer became wrong."""
     return ((clean_correct >= right_from) & (correct < right_from)).astype(np.float64)

@@ -36,7 +36,7 @@ def mean_per_type(
 
 
 def types(correct: Floats, kinds: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
-    """Return the type of each row; an interval needs several groups of every type."""
+    """Return the (n,) type codes; an interval needs several groups of every type."""
     return kinds
 
 

@@ -9,7 +9,7 @@ META = MetricMeta(higher_is_better=None, interval="t")
 
 
 def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:
-    """Arithmetic mean of an estimator's values.
+    """Arithmetic mean of an estimator's values; NaN if one is infinite.
 
     In the estimator's own unit, HIGHER = MORE UNCERTAIN; neither direction is better, and values of two estimators cannot be
     compared. Of every variant, so that it can be drawn against a perturbation's strength. Undefined without rows and where a
@@ -21,5 +21,5 @@ def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:
 
 
 def why_undefined(uncertainty: Floats) -> str:
-    """Return why the mean is undefined: always, that a value is infinite."""
+    """Return the only reason for an undefined mean: a value is infinite."""
     return "a value is infinite"

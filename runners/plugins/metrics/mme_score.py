@@ -20,7 +20,7 @@ def mme_score(
     picture: str = "group",
     subtask: str = "subtask",
 ) -> Floats:
-    """Accuracy and accuracy+ of every subtask, in points.
+    """Sum over subtasks of accuracy plus accuracy+, in points: at most 200 per subtask.
 
     sum over subtasks of 100 (acc + acc+), acc the share of right answers and acc+ that of images with both questions right. In
     [0, 200 x subtasks], higher is better: 200 of one subtask, 2000 of perception and 800 of cognition, which are the slices
@@ -46,7 +46,7 @@ def mme_score(
 def types(
     right: Floats, pictures: Floats, subtasks: Floats, *, judge: str = "", picture: str = "group", subtask: str = "subtask"
 ) -> Floats:
-    """Return (n,) subtasks; each needs independent groups for an interval."""
+    """Return the (n,) subtask codes; an interval needs several groups of every subtask."""
     return subtasks
 
 

@@ -23,5 +23,5 @@ def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
 
 
 def bounds() -> tuple[float, float]:
-    """Return the lowest and highest possible rating."""
+    """Return the lowest and highest possible rating, 0 and 6."""
     return 0.0, 6.0

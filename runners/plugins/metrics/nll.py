@@ -58,7 +58,7 @@ def why_undefined(
     floor: float = 2.220446049250313e-16,
     rows: str = "test",
 ) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return "an outcome had probability 0; `floor` sets the least probability that counts"
 
 
@@ -73,7 +73,7 @@ def interval(
     floor: float = 2.220446049250313e-16,
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of mean losses, from each row's best and worst outcome."""
+    """Return the (low, high) interval of the mean loss; infinite if a possible loss is."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over, floor) for each in each_outcome(forecast, over)])

@@ -39,8 +39,8 @@ def normalised_mean_per_type(
     if not len(correct):
         return np.full(len(drawn), np.nan)
     order = np.lexsort((answers, kinds))
-    new_type = _changes(kinds[order])
-    starts = np.flatnonzero(new_type | _changes(answers[order]))
+    new_type = _is_run_start(kinds[order])
+    starts = np.flatnonzero(new_type | _is_run_start(answers[order]))
     sorted_weights = drawn[:, order]
     right = np.add.reduceat(sorted_weights * correct[order], starts, axis=1)
     accuracy = ratio(right, np.add.reduceat(sorted_weights, starts, axis=1))
@@ -51,7 +51,7 @@ def normalised_mean_per_type(
 
 
 def types(correct: Floats, kinds: Floats, answers: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
-    """Return the type of each row; an interval needs several groups of every type."""
+    """Return the (n,) type codes; an interval needs several groups of every type."""
     return kinds
 
 
@@ -75,6 +75,6 @@ def bounds() -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def _changes(values: Floats) -> NDArray[np.bool_]:
+def _is_run_start(values: Floats) -> NDArray[np.bool_]:
     """Return a mask of the first value of each run of equal values."""
     return np.concatenate([[True], values[1:] != values[:-1]])

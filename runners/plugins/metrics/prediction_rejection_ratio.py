@@ -50,22 +50,22 @@ def prediction_rejection_ratio(
 
 
 def why_undefined(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     if int(max_rejection * len(correct) + 1e-9) < 1:
         return "so few answers that none would be rejected"
     return "all answers are equally right, so that every order of them is perfect"
 
 
 def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= 0.5).astype(np.float64)
 
 
 def bounds() -> tuple[float, float]:
-    """Return the lowest and highest possible value: none below, 1 above."""
+    """Return the lowest and highest possible value: minus infinity, and 1."""
     return -np.inf, 1.0
 
 
 def chance() -> float:
-    """Return the metric's expected value for a random uncertainty."""
+    """Return the value of an uncertainty without information: 0."""
     return 0.0

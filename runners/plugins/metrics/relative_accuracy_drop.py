@@ -10,7 +10,7 @@ META = MetricMeta(higher_is_better=False, interval="t")
 
 
 def relative_accuracy_drop(correct: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """Share of the accuracy on clear questions that is lost on uncertain ones.
+    """Share of the accuracy on clear questions lost on uncertain ones; negative for a gain.
 
     (a_clear - a_uncertain) / a_clear, a the mean of `correct`, at most 1, lower is better; negative if uncertain questions are answered
     better. The dataset's `uncertain:` says which they are. With `type != 'normal'` of MVI-Bench this is MVI-Sensitivity, the relative drop
@@ -23,12 +23,12 @@ def relative_accuracy_drop(correct: Floats, uncertain: Floats, weights: Weights)
 
 
 def why_undefined(correct: Floats, uncertain: Floats) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; called only where the value is NaN."""
     return "no clear question is answered right" if 0 < uncertain.sum() < len(uncertain) else explain_one_class(uncertain)
 
 
 def classes(correct: Floats, uncertain: Floats) -> Floats:
-    """Return the positive-class labels: 1 where the question is uncertain."""
+    """Return (n,) labels of two contrasted classes: 1 where the question is uncertain."""
     return uncertain
 
 

@@ -35,10 +35,10 @@ def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form
 
 
 def classes(confidence: Floats, correct: Floats, *, form: str = "trapezoid") -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (correct >= 0.5).astype(np.float64)
 
 
 def minimum_standard_error(confidence: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
-    """Return the standard error of independent answers, below which it must not be reported."""
+    """Return the smallest credible standard error at this value: that of independent answers."""
     return aurc_error(correct, value)

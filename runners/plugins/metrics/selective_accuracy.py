@@ -50,5 +50,5 @@ def enters(doubt: Floats, correct: Floats, *, coverage: float = 0.8, by: str = "
 
 
 def chance(correct: Floats) -> float:
-    """Return the metric's value for an uncertainty without information."""
+    """Return the value of an uncertainty without information: the accuracy."""
     return float(correct.mean())

@@ -17,5 +17,5 @@ def set_size(set_size: Floats, is_calibration: Floats, weights: Weights) -> Floa
 
 
 def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
-    """Return 0 (1 if empty sets are filled) and the largest number of options."""
+    """Return the bounds: 0 (1 if no set is ever empty) and the largest number of options."""
     return float(never_empty.all()), float(n_options.max())

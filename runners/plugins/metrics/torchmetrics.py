@@ -196,7 +196,7 @@ def torchmetrics(
     from torchmetrics import classification
 
     chosen = chosen_rows(is_calibration, rows) > 0
-    scores, target = _sides(score[chosen], outcome[chosen], metric, positive, right_from)
+    scores, target = _torchmetrics_inputs(score[chosen], outcome[chosen], metric, positive, right_from)
     given: dict[str, Any] = {
         "threshold": threshold, "beta": beta, "n_bins": n_bins, "norm": norm, "max_fpr": max_fpr, "squared": squared, "average": average,
         "top_k": top_k,
@@ -208,7 +208,7 @@ def torchmetrics(
     values = np.full(weights.shape[0], np.nan)
     for b, counts in enumerate(np.asarray(weights)[:, chosen]):
         drawn = np.repeat(np.arange(len(target)), counts.astype(np.int64))
-        if len(drawn) and not _lacks(scores[drawn], target[drawn], metric, positive, threshold, average):
+        if len(drawn) and not _explain_undefined(scores[drawn], target[drawn], metric, positive, threshold, average):
             values[b] = _value(module, preds[drawn], targets[drawn])
     return values
 
@@ -226,8 +226,8 @@ def _takes(metric: str, parameter: str) -> bool:
     return bool(by_argument(dict.fromkeys(META.only_with[parameter]["metric"], True), metric, False))
 
 
-def _sides(score: Floats, outcome: Floats, metric: str, positive: str, right_from: float) -> tuple[Floats, NDArray[np.int64]]:
-    """Return preds and target; preds are kept in [0, 1], since torchmetrics takes others for logits."""
+def _torchmetrics_inputs(score: Floats, outcome: Floats, metric: str, positive: str, right_from: float) -> tuple[Floats, NDArray[np.int64]]:
+    """Return preds clipped to [0, 1], and target; both reversed if `positive` is wrong."""
     score = np.clip(score, 0.0, 1.0)
     if not metric.startswith("Binary"):
         return score, outcome.astype(np.int64)
@@ -235,8 +235,8 @@ def _sides(score: Floats, outcome: Floats, metric: str, positive: str, right_fro
     return (score, right.astype(np.int64)) if positive == "right" else (1.0 - score, (~right).astype(np.int64))
 
 
-def _lacks(score: Floats, target: NDArray[np.int64], metric: str, positive: str, threshold: float, average: str) -> str:
-    """Return why the metric is undefined on these rows; empty where it has a value."""
+def _explain_undefined(score: Floats, target: NDArray[np.int64], metric: str, positive: str, threshold: float, average: str) -> str:
+    """Return why the metric is undefined on these rows; "" where it has a value."""
     name = metric.removeprefix("Binary").removeprefix("Multiclass")
     if metric.startswith("Multiclass"):
         right, called = len(np.unique(target)), len(np.unique(score.argmax(axis=1)))
@@ -277,29 +277,29 @@ def why_undefined(
     rows: str = "test",
     **others: Any,
 ) -> str:
-    """Return why the value is undefined."""
+    """Return the reason for an undefined value; "" if it is defined or there are no rows."""
     chosen = chosen_rows(is_calibration, rows) > 0
-    scores, target = _sides(score[chosen], outcome[chosen], metric, positive, right_from)
-    return _lacks(scores, target, metric, positive, threshold, average) if len(target) else ""
+    scores, target = _torchmetrics_inputs(score[chosen], outcome[chosen], metric, positive, right_from)
+    return _explain_undefined(scores, target, metric, positive, threshold, average) if len(target) else ""
 
 
 def classes(score: Floats, outcome: Floats, is_calibration: Floats, *, right_from: float = 0.5, **others: Any) -> Floats:
-    """Return the positive-class labels: 1 where the answer is right."""
+    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
     return (outcome >= right_from).astype(np.float64)
 
 
 def types(score: Floats, outcome: Floats, is_calibration: Floats, *, average: str = "macro", **others: Any) -> Floats:
-    """Return the right option of each question, over which a macro average is."""
+    """Return the (n,) right options for a macro average; all 0 for other averages."""
     return outcome if average == "macro" else np.zeros(len(outcome))
 
 
 def enters(score: Floats, outcome: Floats, is_calibration: Floats, *, rows: str = "test", **others: Any) -> Floats:
-    """Return 1 for the rows that the metric is over."""
+    """Return (n,) 1 for the rows that the metric is computed over, else 0."""
     return chosen_rows(is_calibration, rows)
 
 
 def bounds(*, metric: str) -> tuple[float, float]:
-    """Return the ends of shares and of correlations; a hinge loss of probabilities is at most 4."""
+    """Return the lowest and highest possible value: (-1, 1), (0, 4) or (0, 1), by metric."""
     if metric.endswith(("MatthewsCorrCoef", "CohenKappa")):
         return -1.0, 1.0
     return (0.0, 4.0) if metric.endswith("HingeLoss") else (0.0, 1.0)

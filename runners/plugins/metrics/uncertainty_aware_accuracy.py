@@ -10,7 +10,7 @@ META = MetricMeta(higher_is_better=True, interval="t", increases_with="correct",
 
 
 def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Floats, is_calibration: Floats, weights: Weights) -> Floats:
-    """Accuracy divided by set size: the smaller the prediction sets, the more right answers count.
+    """Accuracy times the root of the number of options, divided by the mean set size.
 
     UAcc = accuracy * sqrt(K) / mean |C(x)| over the test rows, K the number of options (the mean of sqrt(K) where it
     varies). Range [0, sqrt(K)], higher is better. Undefined without test rows or if every set is empty.
@@ -21,5 +21,5 @@ def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Flo
 
 
 def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
-    """Return 0 and the root of the largest number of options; unbounded with empty sets."""
+    """Return 0, and the root of the largest option count (infinity if sets may be empty)."""
     return 0.0, float(np.sqrt(n_options.max())) if never_empty.all() else np.inf

@@ -8,8 +8,8 @@ from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
-    _angles,
-    _at_own_bandwidth,
+    _error_and_bandwidth,
+    _wave_factors,
     ece_smooth,
     interval,
     null_test,
@@ -73,7 +73,7 @@ def test_every_resample_equals_the_drawn_rows():
 
 def test_waves_are_cosines():
     gap = CORRECT - CONFIDENCE
-    far, near = _angles(CONFIDENCE, gap)
+    far, near = _wave_factors(CONFIDENCE, gap)
     first, others = far(0, 3), far(3, WAVES)
     np.testing.assert_allclose(
         np.hstack([products(part, near) for part in (first, others)]),
@@ -97,7 +97,7 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
 
 
 def at_own_bandwidth(spectrum):
-    return _at_own_bandwidth(lambda first, last: spectrum[:, first:last])
+    return _error_and_bandwidth(lambda first, last: spectrum[:, first:last])
 
 
 def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
@@ -108,7 +108,7 @@ def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
         evaluated.append(len(bandwidth))
         return smoothed(spectrum, bandwidth, chosen)
 
-    monkeypatch.setitem(_at_own_bandwidth.__globals__, "smoothed", counted)
+    monkeypatch.setitem(_error_and_bandwidth.__globals__, "smoothed", counted)
     at_own_bandwidth(np.zeros((5, WAVES)))
     assert evaluated == [5, 5, 5]
     (weights,) = Bootstrap(np.arange(N), 50, 1).blocks()
