@@ -59,7 +59,7 @@ class OtherSpecModels:
         return tuple(path for resolved in self._resolved.values() for path in resolved.files)
 
     def beneath(self, name: str) -> tuple[str, ...]:
-        """Return the paths of the base models of another spec's model, if that is an adapter."""
+        """Return the paths of the base models under another spec's adapter; () for a full model."""
         spec, _, model = name.partition(":")
         if not model or self.fault(name)[0]:
             return ()

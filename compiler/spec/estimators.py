@@ -62,7 +62,7 @@ def missing_columns(reads: Iterable[str], model: ModelUse, root: Path) -> Iterat
 
 
 def remedy(model: ModelUse, missing: Iterable[str]) -> str:
-    """Return a hint on parameters that make a model give what is missing; "" if none do."""
+    """Return a hint: parameters that make a model give what is missing, or why not; or ""."""
     parameters = registry.would_give(model.ref.plugin, model.ref.args, missing)
     if why := unsupported_reason(model.preset, parameters or ()):
         return why
@@ -74,7 +74,7 @@ Fault = tuple[Path_, str, str]
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) for estimators that a model cannot serve.
+    """Yield (path, message, hint) for estimators that a model cannot serve, and bad names.
 
     Also for unknown names under `leave_out:`.
     """

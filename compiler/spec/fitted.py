@@ -36,7 +36,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Seque
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Return the sorted labels of the named models; a name stands for all of its sweep."""
+    """Return the sorted labels that names (each for all its sweep) mean; record unknown names."""
     named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
@@ -178,7 +178,7 @@ def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
 
 
 def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a conformal setting's parameters; with `within:` thresholds are per that field."""
+    """Return a conformal setting's parameters and `calibration`; a `within:` also sets `per`."""
     within = calibration["within"]
     if within is None:
         return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}

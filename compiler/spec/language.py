@@ -50,7 +50,7 @@ def _all_none_or_names(value: Any) -> Any:
 
 
 def _once(value: list[Any]) -> list[Any]:
-    """Return a list without repeated items; raise if it names something twice.
+    """Return a list unchanged; raise if it names something twice.
 
     It would be measured or compared twice.
     """
@@ -61,7 +61,7 @@ def _once(value: list[Any]) -> list[Any]:
 
 
 def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
-    """Return a list whose inner lists combine two or more names; raise for shorter ones."""
+    """Return a list unchanged; raise if an inner list combines fewer than two names."""
     for names in value:
         if isinstance(names, list) and len(_once(names)) < 2:
             raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})
@@ -121,7 +121,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     def parameters(self, stage: str) -> dict[str, Any]:
-        """Return {key: value} of the keys marked as parameters of this kind of stage."""
+        """Return {key: value} of keys marked for a kind of stage, most defaults left out."""
         fields = type(self).model_fields
         marks = {n: m for n, field in fields.items() for m in field.metadata if isinstance(m, ReadBy) and m.stage == stage}
         dumped = self.model_dump(mode="json", include=set(marks))

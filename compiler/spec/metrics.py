@@ -32,7 +32,7 @@ CROSS = "*"
 
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
-    """Return metrics with those without which they mislead, sorted by label.
+    """Return metrics and the companions that their plugins declare, sorted by label.
 
     Companions have the same parameters.
     """

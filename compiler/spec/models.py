@@ -73,7 +73,7 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
 
 
 def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_prompts: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
-    """Yield a model once per prompt of a sweep; its own prompts replace the spec's."""
+    """Yield a model once per prompt of its own sweep, else of the spec's; once without any."""
     if use.ref.plugin.name == RECORDED:
         yield use
         return

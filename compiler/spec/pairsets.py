@@ -137,7 +137,7 @@ class _Resolver:
 
 
 def _limit(value: Any) -> dict[str, int]:
-    """Return {split: number of pairs} of a `limit:`; raise if it is malformed."""
+    """Return {split ("": all): number of pairs} of a `limit:`; raise if it is malformed."""
     ((unit, numbers),) = limit(value, PAIR_UNITS).items()
     by_split = numbers if isinstance(numbers, dict) else {"": numbers}
     return {split: n if unit == "pairs" else n // 2 for split, n in by_split.items()}

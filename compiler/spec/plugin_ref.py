@@ -80,7 +80,7 @@ def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a hub model's branch replaced by its commit in fetch.lock.
+    """Return arguments with a hub branch replaced by its commit in fetch.lock, if there.
 
     Unchanged without an entry in the lock.
     """
@@ -95,7 +95,7 @@ def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def artifact_path(name: str) -> str:
-    """Return the path of an artifact: an entry of registry/data/, or `SPEC:MODEL`."""
+    """Return registry/data/NAME, or results/SPEC/models/MODEL for the name `SPEC:MODEL`."""
     spec, _, model = name.partition(":")
     return f"results/{spec}/models/{slug(model)}" if model else f"{DATA}/{name}"
 

@@ -33,7 +33,7 @@ class PromptReader:
     files: set[Path] = field(default_factory=set)
 
     def read(self, value: Any, path: Path_, sweep: bool = False) -> dict[str, dict[str, Any]]:
-        """Return {label: resolved prompt}; a single prompt has the label "".
+        """Return {label: resolved prompt}; the label of a single prompt is ""; {} without one.
 
         Args:
             value: of the key `prompt`: a name of a file, a mapping, or, with `sweep`, a list of these.
@@ -81,7 +81,7 @@ class PromptReader:
         return resolved
 
     def _template(self, text: str, path: Path_) -> str | None:
-        """Return a template's text, given as such or by its file's name; None if it is wrong."""
+        """Return a template's text or that of the file it names; None if unreadable."""
         if re.match(NAME_PATTERN, text):
             folder = prompts_folder()
             if not (folder / f"{text}.md").is_file():

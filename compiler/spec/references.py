@@ -20,7 +20,7 @@ WITHOUT_CONFIDENCE = "use `sequence`, or `confidence: none` beside the model: wh
 
 
 def check_names(reader: SpecReader) -> None:
-    """Report sections with too many entries, and names that are used twice."""
+    """Record names that are used twice; raise SpecError if a section has too many entries."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
     for section, n in many:

@@ -184,7 +184,7 @@ class DataUse:
 
     @property
     def reviews(self) -> str | None:
-        """Return the path of people's decisions."""
+        """Return the path of people's decisions on samples; None if the spec names none."""
         return artifact_path(self.entry.curated) if self.entry.curated else None
 
 
@@ -210,7 +210,7 @@ class DatasetUse(DataUse):
 
     @property
     def source(self) -> str | None:
-        """Return the entry of registry/data/ that it reads."""
+        """Return the entry of registry/data/ that it reads; None without official files."""
         return self.entry.source or (self.card.name if self.card.layout else None)
 
 

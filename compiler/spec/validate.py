@@ -40,7 +40,7 @@ _BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less
 
 
 def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
-    """Return a document as a model of type `kind`; append every problem and return None."""
+    """Return a document as a model of type `kind`; None if invalid, each problem appended."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
@@ -176,7 +176,7 @@ def takes_list(annotation: Any) -> bool:
 def value(
     annotation: Any, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return one parameter's value, strictly validated, in canonical form.
+    """Return one parameter's value, strictly validated, in canonical form; None if wrong.
 
     Numbers become int or float as declared. A nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
     """

@@ -16,7 +16,7 @@ MAX_CANDIDATES = 20
 
 
 def options_for(entry: Entry) -> str | None:
-    """Return the options of `qualm data check` that an entry needs (` -O task=arc`), or None."""
+    """Return the `data check` options an entry needs (` -O task=arc`, ""); None if none work."""
     card = entry.details
     if card is None or card.adapter is None:
         return None

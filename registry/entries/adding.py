@@ -237,7 +237,7 @@ def _describe_contents(others: list[str], card: Card) -> str:
 
 
 def _layout_folder(folder: Path, card: Card) -> Path:
-    """Return the folder in which the layout begins, as archives often wrap it."""
+    """Return the folder, or its only subfolder if no file of the layout is at the top."""
     inside = list(folder.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
         return inside[0]

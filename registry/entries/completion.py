@@ -24,7 +24,7 @@ def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
 
 
 def root() -> Path:
-    """Return the nearest folder at or above the working directory with a `.dvc`."""
+    """Return the nearest folder at or above the working one with a `.dvc`; else that one."""
     here = Path.cwd()
     return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
 

@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def get(self) -> str:
-        """Return the command that brings its bytes here; "" if they are here."""
+        """Return the command that brings its bytes here; "" if here, generated or broken."""
         file = DATA / f"{self.name}.dvc"
         return {
             "cache": f"dvc checkout {file}",

@@ -190,7 +190,7 @@ def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return the addresses of single files, each given by its possible paths.
+    """Return a file to download for each group of alternative paths of one wanted file.
 
     Raises FetchError for a file without an address.
     """

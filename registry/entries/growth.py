@@ -31,7 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """Return how a folder's counts differ from its card; [] if anything else differs too.
+    """Return changed counts of a card by `qualm data new`; [] if anything else differs too.
 
     Args:
         folder: with the files.

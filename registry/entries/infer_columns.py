@@ -175,7 +175,7 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return the files that may be an adapter's tables, all of one suffix."""
+    """Return an adapter's possible tables: all Parquet files, else all Arrow, else all text."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
@@ -363,7 +363,7 @@ def _are_truths(values: Sequence[Any]) -> bool:
 
 
 def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], usual: str | None) -> str | list[str] | None:
-    """Return the image columns: by content, then by usual name, then by numbered names."""
+    """Return image columns by content, else usual name, else numbered names; None if none."""
     holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
         return usual if usual is not None else _numbered_columns(there)
@@ -373,7 +373,7 @@ def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], u
 
 
 def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | None]) -> str | None:
-    """Return the separator of several answers or options in a text; None if ambiguous."""
+    """Return "|" if texts list several answers or options by it; None if not or ambiguous."""
     texts = [v for r in records for c in columns if c is not None and isinstance(v := r.get(c), str) and v and not _listed(v)]
     parted = [[part.strip() for part in text.split(SEPARATOR)] for text in texts if SEPARATOR in text]
     whole = all(part and all(part.count(a) == part.count(b) for a, b in ("()", "[]", "{}")) for parts in parted for part in parts)

@@ -206,7 +206,7 @@ def _nearby_folder(folder: Path, card: Card) -> str:
 
 
 def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """Compare a valid file with its known digest or number of records."""
+    """Add a valid file's count to `inspection`, and problems of its digest or count."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()

@@ -69,7 +69,7 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
 
 
 def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
-    """Return the value in a reply for a parameter that names no column."""
+    """Return a parsed reply on a parameter that names no column; "" gives the default."""
     if not reply:
         return parameter.default
     try:
@@ -79,7 +79,7 @@ def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
 
 
 def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
-    """Return the column in a reply, or several separated by commas; None for none."""
+    """Return the column in a reply, or a list of several; None for ""; raise if unknown."""
     several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
     value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
     _are_columns(parameter.name, value, proposal)
