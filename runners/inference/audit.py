@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Recompute a random sample of the stored answers that stages ask for, and compare.
+    """Return how a random sample of the stages' stored answers compares with recomputed ones.
 
     Args:
         sample: number of parts, over all folders and kinds.
@@ -336,7 +336,7 @@ def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDi
         return PartDifference("differs", largest, off)
     if draw_of(part):
         return PartDifference("branched", largest, "text")
-    tie = _tie(stored, computed, branch, dtype)
+    tie = _is_tie(stored, computed, branch, dtype)
     return PartDifference("rounding" if tie else "differs", largest, "text")
 
 
@@ -373,7 +373,7 @@ def _until(part: Part, place: int) -> Part:
     return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
 
 
-def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
+def _is_tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
     """Return whether two parts' tokens at a place were equally likely, within tolerance."""
     if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
         return False

@@ -63,7 +63,7 @@ class Work:
         return self.limits.get(batch.kind, len(batch.places))
 
     def halve(self, batch: Batch) -> None:
-        """Halve the limit for this kind of batch."""
+        """Limit batches of this kind to half of this batch's size, also in the plan's notes."""
         self.limits[batch.kind] = max(1, len(batch.places) // 2)
         if self.notes is not None:
             _write(self.notes, self.limits)
@@ -90,7 +90,7 @@ class Lookup:
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Compare the wanted parts of all sample variants with the store."""
+    """Return which wanted parts of all sample variants are missing, stored or repeated."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.

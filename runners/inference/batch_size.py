@@ -112,7 +112,7 @@ def measure_batch_sizes(asker: Asker, store: StoredAnswers, memory: DeviceMemory
 
 
 def largest_batch(peak_of: Callable[[int], int], used: int, room: int, max_batch: int) -> int:
-    """Return the largest power of two up to `max_batch` whose batch fits into memory.
+    """Return the largest power of two up to `max_batch` whose batch fits; 1 even if none does.
 
     Args:
         peak_of: bytes in use while that many prompts are answered.

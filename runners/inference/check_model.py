@@ -107,7 +107,7 @@ def _line(error: Exception) -> str:
 
 
 def _other_cause(error: Exception) -> str:
-    """Return advice that names transformers as a cause, unless the files are at fault."""
+    """Return advice that names transformers as a cause; "" if the files are at fault."""
     if isinstance(error, ModelError | OSError):
         return ""
     return f"; if the files are as published, transformers {installed_version('transformers')} cannot read them"

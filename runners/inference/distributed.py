@@ -52,7 +52,7 @@ def trainer_arguments(settings: Settings, parallelism: str) -> dict[str, Any]:
 
 
 def load_spread(model: Any, strategy: str, device: torch.device, local_rank: int) -> Any:
-    """Load a model's weights spread over all devices; every process must call this.
+    """Return a model's module, spread over all devices; every process must call this.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.

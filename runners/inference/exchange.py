@@ -60,7 +60,7 @@ class BatchExchange:
         self._draft: Draft | None = None
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
-        """Return the reply to a request, if a batch has brought one.
+        """Return the reply to a request; without one, draft it and raise ReplyPendingError.
 
         Raises:
             ReplyPendingError: no reply yet.
@@ -136,7 +136,7 @@ class BatchExchange:
         self.waiting.take_replies(batch, (self.api.download(file) for file in now.files))
         dollars, answered = self._cost(batch), sum(outcome.status == 200 for outcome in self.waiting.replies(batch))
         self._settle(batch, dollars)
-        self.waiting.ended(batch, now.status, dollars)
+        self.waiting.record_end(batch, now.status, dollars)
         self.counters["batches"] += 1
         for key in batch.keys:
             self._sends[key] += 1
@@ -145,7 +145,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise FatalRequestError if sending a batch's unanswered requests again is useless."""
+        """Raise FatalRequestError if resending is useless; halve later batches for a full queue."""
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -198,7 +198,7 @@ class BatchExchange:
     def _close_draft(self) -> None:
         if self._draft is not None:
             draft, self._draft = self._draft, None
-            self._send(self.waiting.write(*draft.finished()))
+            self._send(self.waiting.write(*draft.finish()))
 
     def _send(self, batch: Sent) -> None:
         """Reserve a batch's money, upload it and create it; each step is on disk before the next."""

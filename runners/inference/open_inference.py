@@ -33,7 +33,7 @@ class InferenceJob:
 
 
 def open_inference(stage: Stage) -> InferenceJob:
-    """Create the model, without weights, datasets and variants of an inference stage.
+    """Return an inference stage's model (weights not loaded), datasets, variants and needs.
 
     Raises:
         StageError: the model does not give what is needed, or a dataset cannot be read.

@@ -98,7 +98,7 @@ def _code_digest(module: str, *kinds: str) -> str:
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of a variant's code, reads the sample's id, reads the question), or None.
+    """Return (digest of code, reads the sample id, reads the question); None without a module.
 
     None for a perturbation without code.
     """

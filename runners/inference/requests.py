@@ -83,7 +83,7 @@ class _Start:
         self.item = item
 
     def replaced_by(self, item: VariantInput | None) -> _Start | None:
-        """Return another input, sharing the digest if the images are the same."""
+        """Return `item` as a _Start, sharing the digest of the same images; None for None."""
         if item is None or item.files != self.item.files:
             return None if item is None else _Start(item)
         same = copy.copy(self)

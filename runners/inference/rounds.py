@@ -115,7 +115,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return all replies to one task, which are stored in one step."""
+        """Return the replies to one task as one list, to be stored at once; [] without any."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):

@@ -39,7 +39,7 @@ class Thoughts:
     of: str = TOKEN_CHOICES[0]
 
     def select_tokens(self, name: str, column: pa.Array) -> pa.Array:
-        """Keep the tokens that estimators read (answer, thinking or both) in a per-token column."""
+        """Return a per-token column cut to the tokens that estimators read; others unchanged."""
         if name not in PER_TOKEN or not self.outcome:
             return column
         return pa.array([self._part(row, values) for row, values in enumerate(column.to_pylist())], column.type)

@@ -75,7 +75,7 @@ class Draft:
     def holds(self, key: str) -> bool:
         return key in self._keys
 
-    def finished(self) -> tuple[Path, list[str], float]:
+    def finish(self) -> tuple[Path, list[str], float]:
         """Close the file; return its path, its requests' keys, and its greatest cost in dollars."""
         self._file.close()
         return self._path, list(self._keys), self._most
@@ -168,8 +168,8 @@ class Waiting:
         for _, _, outcome in read_outcomes(path.read_bytes() if path.exists() else b""):
             yield outcome
 
-    def ended(self, batch: Sent, status: str, dollars: float) -> None:
-        """Record that a batch has ended, with its replies stored and paid for."""
+    def record_end(self, batch: Sent, status: str, dollars: float) -> None:
+        """Record that a batch has ended, its replies being stored and paid for."""
         self._tell(batch.name, status=status, dollars=dollars)
         for key in batch.keys:
             self._flying.pop(key, None)

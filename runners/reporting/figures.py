@@ -192,7 +192,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
 
 
 def set_sizes(results: Report, dataset: str) -> Figure:
-    """Return a figure of set-size histograms, one panel per model, in the main setting."""
+    """Return a figure with a set-size histogram per model; no panels if all sizes are equal."""
     figure = Figure(say.SET_SIZES, say.SET_SIZES_CAPTION.format(setting=brief(results.main_setting)) if results.main_setting else "")
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
@@ -312,7 +312,7 @@ def slices(results: Report, dataset: str) -> list[Figure]:
 
 
 def variants(results: Report, dataset: str) -> Figure:
-    """Return a figure of headline metrics by perturbation; a dashed line is the clean value."""
+    """Return a figure of headline metrics by perturbation, beside clean; empty without one."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))

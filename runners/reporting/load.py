@@ -215,7 +215,7 @@ class Report:
         return max(by_leader.values(), key=len, default=[])
 
     def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
-        """Return `best` (better than all others) or `lead` (tied with all better), by candidate."""
+        """Return candidate -> `best`, or `lead` if it may share the first place; {} if all may."""
         rows = self.candidates(among, dataset, metric, part, model)
         if any(r["is_best"] for r in rows):
             return {rows[0]["candidate"]: "best"}

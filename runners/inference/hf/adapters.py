@@ -44,7 +44,7 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
 
 
 def resolve_adapters(label: str, base: Base) -> Base:
-    """Replace adapter folders by the full model they build on, with the adapters to merge.
+    """Return the full model that adapter folders build on, and the adapters to merge.
 
     Raises:
         ModelError: its config does not name an available base model, or the chain is circular.

@@ -27,7 +27,7 @@ class AnswerAttention:
     """Attention weights at the positions that predict the tokens of some answers."""
 
     def __init__(self, trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], ranges: Mapping[str, list[int]]):
-        """Read the answers once more.
+        """Read the answers once more, and collect the attention of the layers of `ranges`.
 
         Args:
             ranges: layers, counted from 1, by the word for them.
@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return each token's attention on the one before, (layers, end - start - 1).
+        """Return (layers, end - start - 1) attention on the token before, by each layer's top head.
 
         Of each layer it is that of the head with the highest mean.
         """

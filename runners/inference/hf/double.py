@@ -11,7 +11,7 @@ from typing import Any
 
 
 def computing(dtype: str) -> AbstractContextManager[Any]:
-    """Return a context in which networks compute in float64 throughout, if dtype is float64."""
+    """Return a context in which networks compute in float64; an empty one for other dtypes."""
     double: AbstractContextManager[Any] = _context_class()() if dtype == "float64" else nullcontext()
     return double
 

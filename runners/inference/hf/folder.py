@@ -109,7 +109,7 @@ def default_template(template: object) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 of a folder's file names and contents, without Markdown files."""
+    """Return the SHA-256 of a folder's file names and contents, without hidden and .md files."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()

@@ -117,7 +117,7 @@ class RequestedInternals:
         return self._written
 
     def added(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> list[dict[str, Part]]:
-        """Return the outputs with the wanted internals added; `trunk` is at the prompts' ends."""
+        """Add the wanted internals to the outputs and return them; `trunk` ends with the prompts."""
         read: dict[int, list[torch.Tensor | None]] = {}
         for part, (what, draw) in self.states.items():
             number = self.layers[what.layer]

@@ -31,7 +31,7 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return another prompt's tokens on these images, and how many of them are shared.
+        """Return a prompt's tokens on these images and how many are shared; None if none can be.
 
         None if the two differ before the image ends. `written` are its tokens as text, if known.
         """

@@ -352,7 +352,7 @@ class HfVlm:
         return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
-        """Load the weights, adapters merged in.
+        """Load the weights, adapters merged in, and return the module.
 
         Args:
             spread: arguments of `from_pretrained` for several devices; by default the weights stay on the CPU for the caller to move.
@@ -439,7 +439,7 @@ class HfVlm:
         return [text_of[ids] for ids in answers]
 
     def ends_of(self, tokens: Sequence[int]) -> list[int]:
-        """Return, per generated token, how many characters of the answer it completes."""
+        """Return, per generated token, how many characters of the answer are complete after it."""
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.thread_tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]

@@ -52,7 +52,7 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
 
 
 def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Return text -> token id for texts that are one token, and text -> token ids for all."""
+    """Return text -> token id for texts of one token after a prompt, and text -> all its ids."""
     before = model.tokenize(prompt)
     whole = {text: model.tokenize(prompt + text) for text in texts}
     single = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}

@@ -146,7 +146,7 @@ class PlainRows:
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
-        """Continue every row with its own tokens; `starts` must be where each row ends."""
+        """Return the rows continued by tokens, and logits; `starts` must be where each row ends."""
         import torch
 
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"
@@ -158,7 +158,7 @@ class PlainRows:
         return self._with(self.network, self.inputs, written, torch.stack([row[-1] for row in following])), following
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """Return the logits of `extend`."""
+        """Return the logits of `extend`, (rows, keep, vocabulary), without the longer rows."""
         return self.extend(ids, starts, keep)[1]
 
     def decode(

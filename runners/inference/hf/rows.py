@@ -157,7 +157,7 @@ class Rows:
         hidden: torch.Tensor | None = None,
         in_place: bool = False,
     ) -> tuple[Rows, torch.Tensor]:
-        """Continue each row with its own tokens after its first `starts`; `self` is unchanged.
+        """Return rows continued by tokens after their first `starts`, and (rows, keep, V) logits.
 
         Args:
             starts: number of tokens that each row keeps, at least up to the end of its image.

@@ -23,7 +23,7 @@ NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTEN
 
 
 def describe_modality_differences(tests: pl.DataFrame) -> str:
-    """Return a sentence: how many estimators react significantly differently to modalities."""
+    """Return how many estimators differ significantly by modality, or that none was tested."""
     rows = _tests_of_plugin(tests, REFLECTION)
     if not rows:
         return say.MODALITIES_UNTESTED

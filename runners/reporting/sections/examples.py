@@ -86,7 +86,7 @@ def examples(results: Report, how_many: int, datasets: list[str]) -> list[Exampl
 
 
 def _pick(results: Report, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
-    """Return chosen sample ids with {model: why chosen}, in turn by model and kind."""
+    """Return sample id -> {model: why it was chosen}, chosen in turn by model and kind."""
     queues = []
     for model in results.models:
         rows = results.answers.filter((pl.col("dataset") == dataset) & (pl.col("model") == model))

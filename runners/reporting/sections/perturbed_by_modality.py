@@ -88,7 +88,7 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
 
 
 def describe_detection(results: Report, means: pl.DataFrame) -> str:
-    """Return a sentence: how well uncertain questions, or else perturbed inputs, are detected."""
+    """Return how well uncertain questions, or else perturbed inputs, are detected; "" if not."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
@@ -124,7 +124,7 @@ def _named(row: Row, results: Report | None) -> str:
 
 
 def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
-    """Return a sentence: how often right answers become wrong, by modality and question kind."""
+    """Return how often right answers become wrong, by modality and question kind; "" if none."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable_rows(means)
     for row in pairs:

@@ -41,7 +41,7 @@ class EffectTests:
         return self._found.get((model, dataset, metric), {})
 
     def sheet(self, order: list[str], about: dict[str, Any]) -> Sheet | None:
-        """Return a table of significant tests and the smallest p, a row per perturbation."""
+        """Return a table of significant tests and least p per perturbation; None without tests."""
         rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []

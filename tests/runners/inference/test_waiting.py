@@ -15,7 +15,7 @@ def written(waiting, *keys, most=0.5):
     draft = Draft(waiting.folder, 10.0)
     for key in keys:
         draft.add(key, b"{}\n", 100, most / len(keys))
-    return waiting.write(*draft.finished())
+    return waiting.write(*draft.finish())
 
 
 def test_each_step_is_there_for_the_next_process(tmp_path):
@@ -39,7 +39,7 @@ def test_each_step_is_there_for_the_next_process(tmp_path):
         ("file-1", "batch_1", ["a", "b"], 0.5, True, False),
     ]
     waiting.take_replies(batch, [LINE % (b"b", 7) + LINE % (b"stranger", 8), (LINE % (b"a", 9)).strip()])
-    waiting.ended(batch, "completed", 0.1)
+    waiting.record_end(batch, "completed", 0.1)
     assert waiting.fresh == {"a", "b"}
     waiting.close()
     waiting = opened(folder)
@@ -56,7 +56,7 @@ def test_the_newest_reply_counts(tmp_path):
         batch = written(waiting, "a")
         waiting.created(batch, f"batch_{n}")
         waiting.take_replies(batch, [LINE % (b"a", n)])
-        waiting.ended(batch, "completed", 0.0)
+        waiting.record_end(batch, "completed", 0.0)
     assert waiting.reply("a").data == b'{"n": 2}'
     waiting.close()
     assert opened(tmp_path).reply("a").data == b'{"n": 2}'
@@ -81,7 +81,7 @@ def test_batches_on_their_way_stay_when_the_others_go(tmp_path):
     first, second = written(waiting, "a"), written(waiting, "b")
     waiting.created(second, "batch_2")
     waiting.take_replies(first, [])
-    waiting.ended(first, "expired", 0.0)
+    waiting.record_end(first, "expired", 0.0)
     waiting.clear()
     waiting.close()
     assert [batch.id for batch in opened(tmp_path).open_batches()] == ["batch_2"]
