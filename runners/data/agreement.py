@@ -48,7 +48,7 @@ def _agreeing(labels: Sequence[str]) -> float:
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Compute Cohen's kappa: (p_o - p_e) / (1 - p_e), in [-1, 1], 0 = as by chance.
+    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e), 0 = as by chance; None if undefined.
 
     p_e is from each rater's own shares. None without items, or if p_e = 1: both always gave the same label.
     (Cohen, "A coefficient of agreement for nominal scales", 1960)
@@ -65,7 +65,7 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
 
 
 def fleiss_kappa(votes: Votes) -> float | None:
-    """Compute Fleiss' kappa for items with equally many labels, p_e from pooled shares.
+    """Return Fleiss' kappa of items with equally many labels; None if undefined.
 
     None without items, with fewer than two labels each, or if every label is the same.
     (Fleiss, "Measuring nominal scale agreement among many raters", 1971)
@@ -83,7 +83,7 @@ def fleiss_kappa(votes: Votes) -> float | None:
 
 
 def krippendorff_alpha(votes: Votes) -> float | None:
-    """Compute Krippendorff's alpha for nominal labels: 1 - D_o / D_e over pairable labels.
+    """Return Krippendorff's alpha of nominal labels, 1 - D_o / D_e; None if undefined.
 
     Items may have any number of raters; those with one label are left out. Disagreeing ordered pairs within an item of m_u labels weigh
     1/(m_u - 1) each (D_o), and are compared with those among all pairable labels (D_e). None if only one label occurs.
@@ -102,7 +102,7 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a coefficient's jackknife interval within [-1, 1]; None if undefined.
+    """Return a coefficient's jackknife interval in [-1, 1]; None if undefined or few items.
 
     Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
     fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing

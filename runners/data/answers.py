@@ -138,7 +138,7 @@ class StoredAnswers(ABC):
     """
 
     def __init__(self, folder: Path, sources: dict[str, Segments], workers: int = 0) -> None:
-        """Open.
+        """Index the segments of all `sources`; those of `folder` count first.
 
         Args:
             folder: preferred for repeated keys.
@@ -162,7 +162,7 @@ class StoredAnswers(ABC):
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """Return the parts of these keys, in order, as a table with the columns `VALUES`.
+        """Return the parts of these keys, in order, as a table of `VALUES`; LostError without one.
 
         Raises LostError if one has disappeared.
         """
@@ -242,7 +242,7 @@ class Store(StoredAnswers):
         policy: str = MINOR,
         durable: bool = True,
     ) -> None:
-        """Open.
+        """Create the folder to write to, and index all compatible folders under `root`.
 
         Args:
             root: of all stores.

@@ -20,7 +20,7 @@ class BlobCache:
     """Cache of one kind of results as files; safe for threads and processes."""
 
     def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:
-        """Open a cache.
+        """Open the cache of results of a kind that `identity` (code, model, settings) computes.
 
         Args:
             kind: names the folder: `masks`, `pictures`.

@@ -256,7 +256,7 @@ class PerturbedFolder:
         return _Pictures(images, all_ids(row["image_id"] for row in self._rows.values())) if images.is_dir() else None
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return a sample of the folder; unchanged images come from the dataset."""
+        """Return a sample, unchanged images being the dataset's; None if the folder lacks it."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
             return None
@@ -428,7 +428,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Choose for every row with an image a row of another image and group.
+    """Return sample id -> index of a row of another image and group; absent without one.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

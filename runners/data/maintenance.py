@@ -97,7 +97,7 @@ def collect(
     dry: bool = False,
     grace: float | None = None,
 ) -> CollectResult:
-    """Remove unwanted answers, merge segments and delete leftovers; return the counts.
+    """Remove unwanted answers and leftovers, merge segments (unless `dry`); return the counts.
 
     Args:
         root: folder of all stores.

@@ -95,7 +95,7 @@ class StageSelection:
         )
 
     def finish(self, selected: int) -> dict[str, int]:
-        """Return counts for the stage's record.
+        """Return counts of left-out samples; StageError for unknown fields, overlaps or no sample.
 
         Raises:
             StageError: an expression names a field that no sample has, selects none, or selects samples of a disjoint dataset.

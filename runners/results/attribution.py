@@ -198,7 +198,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return the number of each row's kind within its modality; -1 if unknown.
+    """Return (n,) number of each row's kind in its modality, -1 if unknown; 0 if alone.
 
     All 0 if a modality has a single kind.
     """

@@ -119,7 +119,7 @@ def _grid_cells(values: Floats) -> Floats:
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """Return P(unanswerable) of every row, cross-fitted over groups, and why not ("" if so).
+    """Return (n,) P(unanswerable) cross-fitted over groups, and ""; or NaN, and why not.
 
     Args:
         groups: (n,) codes; rows of a group are held out together.

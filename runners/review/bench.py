@@ -159,7 +159,7 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Return answers to samples by id; clean if `values` is None, {} without a model."""
+        """Return all known answers by sample id, asking for those of `rows`; {} without a model."""
         if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)

@@ -45,7 +45,7 @@ class ReviewQuestion:
 
     @property
     def picture(self) -> bytes | None:
-        """Return the image file; several images as one side by side; None without any."""
+        """Return the image file, several side by side; None without any, b"" if unreadable."""
         files = self.read()
         if len(files) < 2:
             return files[0] if files else None

@@ -32,7 +32,7 @@ def lifeline_environment() -> dict[str, str]:
 
 
 def _run_keeper() -> list[int]:
-    """Return the PID of the `qualm run` above, in a list; exit if that has ended."""
+    """Return [PID] of the `qualm run` above, [] if none is on this host; exit if it has ended."""
     pid, began, host = [*os.environ.get(RUN_PROCESS, "").split(maxsplit=2), "", "", ""][:3]
     if host != socket.gethostname():  # a launcher copied the variable to another machine
         return []

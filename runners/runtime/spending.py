@@ -72,7 +72,7 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the reservation's key, or WAIT while there is no room.
+        """Reserve dollars; return the key, or WAIT for room; SpendingLimitError if there is none.
 
         A key that is reserved already reserves nothing more.
 

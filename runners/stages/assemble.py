@@ -62,7 +62,7 @@ class Merged:
             self.dropped[reason] += pc.count_distinct(gone["pair_id"]).as_py()
             self.samples = self.samples.filter(mask)
 
-    def without(self, pairs: set[str], reason: str) -> None:
+    def drop(self, pairs: set[str], reason: str) -> None:
         """Drop these pairs, by pair id, and count them under `reason`."""
         self.keep(pc.invert(pc.is_in(self.samples["pair_id"], value_set=pa.array(sorted(pairs), pa.string()))), reason)
 
@@ -86,7 +86,7 @@ def run(stage: Stage) -> None:
     _drop_broken(merged, hashes)
     alike, twins = near_duplicates(merged.samples, {i: h for i, h in hashes.items() if h is not None}, rule["distance"])
     if rule["drop"]:
-        merged.without(twins, "near-duplicate of another split")
+        merged.drop(twins, "near-duplicate of another split")
     if stage.params.get("lone") == "keep":
         merged.samples = without_lone_pairs(merged.samples)
     if not merged.samples.num_rows:
@@ -176,7 +176,7 @@ def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
     broken = {i for i, h in hashes.items() if h is None}
     if broken:
         rows = merged.samples.select(["image_id", "pair_id"]).to_pylist()
-        merged.without({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
+        merged.drop({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
 
 
 def _write_facts(

@@ -283,7 +283,7 @@ def _train_classifier(
 
 
 def best_split(values: Floats) -> float | None:
-    """Return the threshold with the least squared error around the means of both sides.
+    """Return the threshold with the least squared error around both means; None if none.
 
     None where all values are equal.
 
