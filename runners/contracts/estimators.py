@@ -31,7 +31,7 @@ class EstimatorContext:
     _opened: dict[str, CachedNli] = field(default_factory=dict)
 
     def nli(self, chosen: Any, reads: str = "contradiction") -> CachedNli:
-        """Return the NLI model or encoder that a `Chosen` parameter names, opened once.
+        """Return the NLI model or encoder that `chosen` names; NliError if unfit for `reads`.
 
         Args:
             chosen: value of the parameter.

@@ -25,7 +25,7 @@ Masker = Callable[[Sequence[MaskRequest]], list[Mask]]
 
 
 def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
-    """Grow a mask by a square kernel, as `cv2.dilate` does with its default anchor.
+    """Return a mask grown by a square kernel, as `cv2.dilate` does with its default anchor.
 
     An odd kernel of k pixels grows a mask by (k - 1) / 2 to every side, an even one by k / 2 - 1 to the left and up, and k / 2 to the right
     and down. The paper's 20 is even:

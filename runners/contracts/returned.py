@@ -32,7 +32,7 @@ def call_plugin(plugin: Plugin, where: str, function: Callable[[], Any], *expect
 
 
 def raised_at(file: str | Path, error: BaseException) -> str:
-    """Return `FILE:LINE` of the last line of `file` in an error's traceback.
+    """Return `FILE:LINE` of the last line of `file` in an error's traceback; `FILE` if none.
 
     Without such a line, as after a wrong call, only the file is returned.
     """
@@ -68,7 +68,7 @@ def check_list(plugin: Plugin, where: str, value: Any, n: int, kind: type, *othe
 
 
 def check_perturbed(file: str, where: str, modality: str, source: Any, output: Any) -> Any:
-    """Return a perturbed item if its type, size and mode are right; else raise StageError."""
+    """Return a perturbed item, or None; StageError if its type, size or mode is wrong."""
     if output is None:
         return None
     if modality == "cross":

@@ -52,7 +52,7 @@ def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None =
         As `pad`, with an additive `attention_mask` (B, 1, L, L) and positions counted within each example.
     """
     units = _units(coded, image_token)
-    return _laid(coded, units, _fill([_length(coded, *unit) for unit in units]), filler)
+    return _laid(coded, units, _assign_rows([_length(coded, *unit) for unit in units]), filler)
 
 
 def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: int | None) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: i
         Batches as of `pack`; `owner` numbers the examples of all of them.
     """
     units = _units(coded, image_token)
-    rows = _fill([_length(coded, *unit) for unit in units])
+    rows = _assign_rows([_length(coded, *unit) for unit in units])
     lengths = {id(row): sum(_length(coded, *units[u]) for u in row) for row in rows}
     by_length = sorted(rows, key=lambda row: -lengths[id(row)])
     longest, n = lengths[id(by_length[0])], len(rows)
@@ -166,8 +166,8 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExampl
     labels[middle - 1 : end - 1] = one.answer
 
 
-def _fill(lengths: Sequence[int]) -> list[list[int]]:
-    """Return rows of indices whose lengths add up to the longest length at most."""
+def _assign_rows(lengths: Sequence[int]) -> list[list[int]]:
+    """Return rows of indices; the lengths in a row add up to the longest length at most."""
     room: list[int] = []
     rows: list[list[int]] = []
     # First-fit decreasing needs at most about 22% more rows than the best packing.

@@ -117,7 +117,7 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
 
 
 def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
-    """Return accuracy, calibration error and AUROC on a held-out fifth of the groups.
+    """Return accuracy, calibration error and AUROC on a fifth of the groups; {} for one class.
 
     Empty where either part lacks a class.
 
