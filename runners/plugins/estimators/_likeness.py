@@ -14,7 +14,7 @@ from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, CachedNli, pr
 
 
 def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """Return for each sample an (N, N) matrix of likeness in [0, 1] between its answers.
+    """Return for each sample an (N, N) matrix of likeness in [0, 1], of answer i to answer j.
 
     Args:
         similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `cosine`: (1 +
@@ -53,7 +53,7 @@ def inferred(nli: CachedNli, texts: Texts) -> list[Floats]:
 
 
 def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
-    """Return the index of each text among the distinct ones."""
+    """Return the index of each text in `different`, which holds the distinct texts."""
     number = {text: i for i, text in enumerate(different)}
     return np.array([number[text] for text in texts], dtype=np.int64)
 
@@ -79,7 +79,7 @@ def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
 
 
 def likeness_to(context: EstimatorContext, answers: Sequence[str], texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """Return for each sample (N,) likeness in [0, 1] of its sampled answers to one answer.
+    """Return for each sample (N,) likeness in [0, 1] of sampled answers to its one of `answers`.
 
     Args:
         answers: the answer of each sample.

@@ -52,7 +52,7 @@ def clusters(nli: CachedNli, texts: Texts, questions: Sequence[str] | None = Non
 
 
 def _mutual_entailment(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
-    """Return which pairs agree both ways; the second way is tested only if the first agrees."""
+    """Return a mask of pairs that agree both ways; the second is asked only after a yes."""
     agreements = agree(pairs) if pairs else np.zeros(0, dtype=bool)
     back = np.flatnonzero(agreements)
     if len(back):

@@ -40,7 +40,7 @@ def claim_conditioned_probability(
     k: Annotated[int, Ge(2), Le(100)] = 10,
     form: Literal["probability", "log"] = "probability",
 ) -> Floats:
-    """Measure how probable tokens are that would contradict the answer's.
+    """Return 1 - prod_t CCP_t: how probable tokens are that contradict the answer's own.
 
     U = 1 - prod_t CCP_t with CCP_t = sum_e p / (sum_e p + sum_c p) over the k likeliest tokens at position t: e entail the answer's token
     (as it does itself), c contradict it, and neutral ones are left out. In [0, 1], higher = more uncertain. NLI is asked in both
@@ -63,7 +63,7 @@ def claim_conditioned_probability(
     for start in range(0, len(values), CHUNK):
         answers = list(zip(top_tokens[start : start + CHUNK], top_logprobs[start : start + CHUNK], strict=True))
         texts = [_texts(tokens, logprobs, k, compared, function_words) for tokens, logprobs in answers]
-        pairs = dict.fromkeys(pair for answer in texts for row in answer for other in row[1:] for pair in _asked(row[0], other))
+        pairs = dict.fromkeys(pair for answer in texts for row in answer for other in row[1:] for pair in _nli_pairs(row[0], other))
         verdicts = dict(zip(pairs, np.argmax(model.logits(list(pairs)), axis=1).tolist(), strict=True))
         for number, (answer, (_, logprobs)) in enumerate(zip(texts, answers, strict=True), start):
             if answer:
@@ -73,7 +73,7 @@ def claim_conditioned_probability(
 
 
 def _texts(tokens: Positions, logprobs: Sequence[Floats], k: int, compared: str, function_words: str) -> list[list[str]]:
-    """Return the texts that are compared at each position, the answer's own first; [] if an answer has no value.
+    """Return per position the texts to compare, the answer's own first; [] if undefined.
 
     A skipped function word has no alternatives, so that its CCP is 1.
     """
@@ -91,8 +91,8 @@ def _word(token: str) -> str:
     return token.strip(string.punctuation + string.whitespace)
 
 
-def _asked(own: str, other: str) -> tuple[Pair, ...]:
-    """Return the pairs that NLI decides, if rules do not."""
+def _nli_pairs(own: str, other: str) -> tuple[Pair, ...]:
+    """Return a pair's two directions for NLI; () if the texts are equal or one is empty."""
     return ((own, other), (other, own)) if own != other and own and other else ()
 
 
@@ -110,8 +110,8 @@ def _log_ccp(texts: Sequence[str], logprobs: Floats, verdicts: Mapping[Pair, int
 
 
 def _sign(own: str, other: str, verdicts: Mapping[Pair, int]) -> int:
-    """Return a number above 0 for entailment, 0 for neutral, below 0 for contradiction."""
+    """Return the sum of NLI's signs both ways: > 0 entailment, 0 neutral, < 0 contradiction."""
     if own == other:
         return 1
     signs = {ENTAILMENT: 1, CONTRADICTION: -1}
-    return sum(signs.get(verdicts[pair], 0) for pair in _asked(own, other))
+    return sum(signs.get(verdicts[pair], 0) for pair in _nli_pairs(own, other))

@@ -6,7 +6,7 @@ NEEDS = ["image_divergence"]
 
 
 def image_removed_divergence(image_divergence: Rows) -> Floats:
-    """Measure how little the answer's distribution changes when the image is removed.
+    """Return minus the mean KL divergence of token distributions with and without image.
 
     U = -(1/T) sum_t KL(p(. | y_<t, image, question) || p(. | y_<t, question)), over the full vocabulary, in nats, at most 0; higher =
     more uncertain, in the sense that the answer would be given whatever the image shows: at 0 it does not depend on it. Only

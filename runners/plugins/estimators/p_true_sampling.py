@@ -8,7 +8,7 @@ NEEDS = ["p_true_sampling"]
 
 
 def p_true_sampling(p_true_sampling: Floats) -> Floats:
-    """Measure how unlikely the model finds its answer to be true, shown its sampled answers.
+    """Return -ln P("True") in nats, when the model is shown its sampled answers as well.
 
     U = -ln P("True") as in p_true, but with all sampled answers (`inference.draws`), in order and with repeats, in the prompt before the
     possible answer; in nats, from 0 up, higher = more uncertain. Kadavath et al. found it better calibrated than P(True) of one answer.

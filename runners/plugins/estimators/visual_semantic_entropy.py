@@ -56,7 +56,7 @@ def visual_semantic_entropy(
 
 
 def _clusters(distances: Floats, method: str, cut: float) -> list[list[int]]:
-    """Return the indices of the answers in each cluster."""
+    """Return one list of answer indices per cluster."""
     if len(distances) < 2:
         return [[0]]
     # `fcluster` joins at the threshold too; an answer that entails another one way only is at .5 from it.

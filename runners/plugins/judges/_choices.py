@@ -323,7 +323,7 @@ class _Reply:
         self.sentences = [s for s in _SENTENCE.split("\n" + _BEHIND_COLON.sub(self._join, self.text)) if s.strip()]
 
     def _join(self, colon: re.Match[str]) -> str:
-        """Return a colon and the option on the line below it as one sentence, unless a list of options begins there."""
+        """Return ": X" for a colon and the option X on a line below; the match before a list."""
         following = re.search(rf"\n\W{{0,4}}({_X})", self.text[colon.end() : colon.end() + 600])
         is_list = following is not None and self.place(following[1]) != self.place(colon[1])
         return colon[0] if is_list else f": {colon[1]}"
@@ -334,7 +334,7 @@ class _Reply:
 
     @cached_property
     def named(self) -> list[list[_Named]]:
-        """Return the mentions of options in each sentence."""
+        """Return one list of option mentions per sentence."""
         rows = []
         for sentence in self.sentences:
             rows.append(
@@ -366,14 +366,14 @@ class _Reply:
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
 
     def answer_to(self, k: int) -> str:
-        """Return "yes", "no" or "": the next sentence's answer to the question in sentence `k`."""
+        """Return how the next sentence answers the question in sentence `k`: "yes", "no" or ""."""
         behind = self.sentences[k + 1] if k + 1 < len(self.sentences) else ""
         found = re.match(r"\W*(yes|correct|right|yep|indeed|that'?s it|that (?:is it|fits|matches|works)|no|nope|wrong|not)\b", behind)
         return "" if found is None else "no" if found[1] in ("no", "nope", "wrong", "not") else "yes"
 
     @cached_property
     def goes_through_options(self) -> bool:
-        """Return true if several lines or sentences each begin with an option."""
+        """Return true if sentences begin with at least two different options."""
         begun = {self.place(m[1]) for s in self.sentences if (m := re.match(rf"[\s\-*•|\d.)(]*(?:option |choice )?({_X})", s))}
         return len(begun - {SEVERAL}) > 1
 
@@ -397,11 +397,11 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
         return OptionReading(LETTERS.index(alone.upper()))
     if (place := options.is_option(text)) is not None:
         return OptionReading(place)
-    polar = _polar(choices)
+    polar = _yes_no_options(choices)
     by_letter_only = [place for place in polar.values() if choices[place].isascii()]
     analysis = _Reply(mark(text, options, by_letter_only), options.n)
     declines = not _NO_OPTION.fullmatch(text.lower()) and is_refusal(text, question)
-    for evidence in (_stated, _measured, _opening):
+    for evidence in (_last_statement, _measured, _opening):
         if (place := evidence(analysis)) is not None:
             return OptionReading(place if place >= 0 else None)
     if polar and (not declines or not question) and (verdict := yes_or_no(text)) is not None:
@@ -417,7 +417,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     return OptionReading(place, declines and place is None)
 
 
-def _polar(choices: Sequence[str]) -> dict[str, int]:
+def _yes_no_options(choices: Sequence[str]) -> dict[str, int]:
     """Return {"yes": i, "no": j}; {} unless at most three options hold one yes and one no."""
     found = [polarity(choice) for choice in choices]
     return (
@@ -425,8 +425,8 @@ def _polar(choices: Sequence[str]) -> dict[str, int]:
     )
 
 
-def _stated(reply: _Reply) -> int | None:
-    """Return the index of the option in the last statement; None if there is none."""
+def _last_statement(reply: _Reply) -> int | None:
+    """Return the option index in the last statement; SEVERAL if not one, None without one."""
     last: int | None = None
     for k, row in enumerate(reply.named):
         if reply.is_question(k):
@@ -437,7 +437,7 @@ def _stated(reply: _Reply) -> int | None:
         for i, n in enumerate(row):
             if n.is_stated:
                 beside = [m.place for m in row[:i] if m.is_stated and _IN_ONE_BREATH.fullmatch(m.right[: len(m.right) - len(n.right) - 1])]
-                last = SEVERAL if _another(n, row[i + 1 :]) or set(beside) - {n.place} else n.place
+                last = SEVERAL if _offers_another(n, row[i + 1 :]) or set(beside) - {n.place} else n.place
         if reply.is_option(k) and not row[0].is_denied:
             said_before = any(n.place == row[0].place for earlier in reply.named[: max(k - 1, 0)] for n in earlier)
             begins = k == 0 and not reply.goes_through_options
@@ -446,8 +446,8 @@ def _stated(reply: _Reply) -> int | None:
     return last
 
 
-def _another(n: _Named, behind: Sequence[_Named]) -> bool:
-    """Return true if "or C" follows a mention in the same clause."""
+def _offers_another(n: _Named, behind: Sequence[_Named]) -> bool:
+    """Return true if "or C" follows mention `n` in the same clause; C is another option."""
     return (
         bool(behind)
         and behind[0].place != n.place
@@ -576,7 +576,7 @@ Reader = Callable[[str, Sequence[str], str], OptionReading]
 def judged(
     question: str, references: Sequence[str], prediction: str, choices: Sequence[str], read: Reader, on_failure: OnFailure = "unscored"
 ) -> Judgement:
-    """Rate a multiple-choice reply: 1 if the option it names is the right one, else 0.
+    """Rate a multiple-choice reply: 1 for the right option, else 0; None if it is unreadable.
 
     An answer that declines is wrong, and right where there are no references. `on_failure` says what an unreadable answer is.
     """

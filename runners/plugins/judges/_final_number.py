@@ -72,12 +72,12 @@ class NumberCandidate:
 
     @property
     def before(self) -> str:
-        """Return the relevant text before the number."""
+        """Return up to CONTEXT characters of the sentence before the number."""
         return self.sentence[max(self.quantity.start - CONTEXT, 0) : self.quantity.start]
 
     @property
     def behind(self) -> str:
-        """Return the relevant text after the number."""
+        """Return up to CONTEXT characters of the sentence after the number."""
         return self.sentence[self.quantity.end : self.quantity.end + CONTEXT]
 
     @property
@@ -145,7 +145,7 @@ def _candidates(text: str) -> list[NumberCandidate]:
 
 
 def _without_bounds(candidates: list[NumberCandidate]) -> list[NumberCandidate]:
-    """Return the numbers that are no bound ("more than 7"), name ("step 2") or list number."""
+    """Return those that are no bound ("more than 7"), name ("step 2"), date or list number."""
     candidates = [c for c in candidates if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
     candidates = [c for c in candidates if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
     return [c for c in candidates if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
@@ -166,9 +166,9 @@ def _singular(word: str) -> str:
 
 
 def _may_answer(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """Return true if a number has the kind of a reference, or references are plain and it is no year.
+    """Return true if a number has a reference's kind (year, unit's dimension or plain).
 
-    Kinds are years, the physical quantities of units, and plain numbers.
+    If all references are plain numbers, every number that is no year may answer.
     """
     kind, kinds = _kind(quantity), {_kind(reference) for reference in references}
     return kind in kinds or (kinds == {""} and kind != "year")

@@ -137,7 +137,7 @@ def clean(reply: str) -> str:
     text = _PRIVATE.sub(" ", reply)
     if len(text) > 3 * MAX_CHARACTERS:
         text = text[-3 * MAX_CHARACTERS :]
-    text = _STRUCK.sub(" ", _THOUGHTS.sub(" ", _unboxed(text)))
+    text = _STRUCK.sub(" ", _THOUGHTS.sub(" ", _boxes_to_lines(text)))
     if tagged := _TAGGED.findall(text):
         text = FINAL + tagged[-1][1]
     for pattern, by in _LATEX:
@@ -147,7 +147,7 @@ def clean(reply: str) -> str:
     return text[-MAX_CHARACTERS:].strip()
 
 
-def _unboxed(text: str) -> str:
+def _boxes_to_lines(text: str) -> str:
     """Return the text with every LaTeX box replaced by a statement on its own line."""
     parts, end = [], 0
     for box in _BOX.finditer(text):
@@ -186,7 +186,7 @@ def tokens(text: str) -> list[Token]:
     for match in _TOKEN.finditer(text):
         plain, sign = match[0].casefold().replace("’", "'"), False
         if plain[-1].isdigit():
-            plain = _number(plain)
+            plain = _normalise_number(plain)
         elif not plain[0].isalnum():
             sign = True
         else:
@@ -206,10 +206,10 @@ def _words(own: Sequence[Token], signs: bool) -> tuple[str, ...]:
     return tuple(t.plain for t in own if not t.is_article and (signs or not t.is_sign))
 
 
-def _number(text: str) -> str:
-    """Return a number in one spelling, so that equal numbers are equal texts.
+def _normalise_number(text: str) -> str:
+    """Return a number in its normal spelling, so that equal numbers are equal texts.
 
-    >>> _number("1,500"), _number("+1.50"), _number(".5"), _number("-0.0")
+    >>> _normalise_number("1,500"), _normalise_number("+1.50"), _normalise_number(".5"), _normalise_number("-0.0")
     ('1500', '1.5', '0.5', '0')
     """
     sign, digits = ("-" if text.startswith("-") else ""), text.lstrip("+-").replace(",", "")
@@ -260,7 +260,7 @@ class Options:
         return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:
-        """Return the number of function words that all options begin with."""
+        """Return how many function words all options begin with; 0 if one would keep no word."""
         shared = 0
         for column in zip(*self.whole, strict=False):
             if len(set(column)) > 1 or column[0] not in _FUNCTION_WORDS:
@@ -270,7 +270,7 @@ class Options:
         return shared if all(is_found) else 0
 
     def _shared_units(self) -> int:
-        """Return the number of words after each option's number, equal for all: "12 cm" may be named by its number."""
+        """Return how many words follow the numbers of all options ("12 cm", "9 cm": 1), else 0."""
         if self.with_signs or len(self.words) < 2 or not all(words and _is_number(words[0]) for words in self.words):
             return 0
         behind = {words[1:] for words in self.words}
@@ -289,7 +289,7 @@ class Options:
         return equal[0] if len(equal) == 1 else None
 
     def texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return (start, end, option indices) of options' texts that occur as whole words."""
+        """Return the longest (start, end, option indices) where options' words occur."""
         words = [t for t in own if not t.is_sign]
         found = {(start, end, i) for start, end, i in self._occurrences(text, own, signs=True)}
         found |= {(start, end, i) for start, end, i in self._occurrences(text, words, signs=False)}
@@ -329,7 +329,7 @@ class Options:
 
     @staticmethod
     def _is_whole(text: str, start: int, end: int, words: Sequence[str]) -> bool:
-        """Return true if a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
+        """Return false if a number of the span is part of an expression: 6 in 6√7, 5 in 5/12."""
         before = _GLUED_BEFORE.search(text[max(start - 8, 0) : start]) if _is_number(words[0]) else None
         if before is not None or (len(words) == 1 and _is_number(words[0]) and _OPERAND_BEHIND.match(text, end)):
             return False
@@ -358,7 +358,7 @@ _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z
 
 
 def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Mention]:
-    """Yield mentions by letter, where it is no article, pronoun or formula symbol.
+    """Yield mentions by one of `n` letters outside `taken` spans: no article or symbol.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """
@@ -436,7 +436,7 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
     """
     if re.search(r"\d \d{3}", text):
         numbers = {word for words in options.words for word in words if _is_number(word)}
-        text = _SPACED.sub(lambda m: m[0].replace(" ", "") if _number(m[0].replace(" ", "")) in numbers else m[0], text)
+        text = _SPACED.sub(lambda m: m[0].replace(" ", "") if _normalise_number(m[0].replace(" ", "")) in numbers else m[0], text)
     places = ("first", "second", "third", "fourth", "fifth")
     text = _BY_PLACE.sub(lambda m: f"option {LETTERS[places.index(m[1].casefold())]}", text)
     texts = [span for span in options.texts(text, tokens(text)) if not _VERDICT.search(text[max(span[0] - 30, 0) : span[1]])]
@@ -483,12 +483,12 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
         at = end
     marked.text = "".join(parts) + text[at:]
     text = marked.text
-    marked.text = _GROUP.sub(lambda m: m[0] if _COMPARES.search(text, max(m.start() - 24, 0), m.start()) else _joined(m[0], marked), text)
+    marked.text = _GROUP.sub(lambda m: m[0] if _COMPARES.search(text, max(m.start() - 24, 0), m.start()) else _join_run(m[0], marked), text)
     return marked
 
 
-def _joined(run: str, marked: Marked) -> str:
-    """Return one character that stands for a run of options."""
+def _join_run(run: str, marked: Marked) -> str:
+    """Return the one character for a run of options; a new one is added to `marked`."""
     members = [c for c in run if c in marked.options]
     named = tuple(option for c in members for option in marked.options[c])
     if len(set(named)) == 1:

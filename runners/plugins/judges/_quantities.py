@@ -186,7 +186,7 @@ def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
 
 
 def unit_of(text: str) -> str:
-    """Return the usual name of a unit or currency; another word as it is.
+    """Return the usual name of a unit or currency; other nouns as they are, "" for "and" etc.
 
     >>> unit_of(" Kilometres"), unit_of("USD"), unit_of("dogs"), unit_of("and")
     ('km', 'dollar', 'dogs', '')
@@ -227,7 +227,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 
 def equal(reference: Quantity, answer: Quantity, tolerance: float = 0.0, rounded: bool = False) -> bool:
-    """Return true if two quantities have equal values and no different units.
+    """Return true if two quantities have equal values, units converted (or one left out).
 
     A unit may be left out. "50%" equals "0.5". A fraction such as 1/3 equals a decimal of two or more digits to which it rounds.
 

@@ -448,11 +448,11 @@ def _clause(
     ):
         role = Role.SEEMS if re.search(r"\bor\b|\beither\b", bare) else Role.COMMITS
         return _Clause(text, sentence, role, True, guesses)
-    return _Clause(text, sentence, _commits(bare, parsed, in_english, guesses, sentence in (0, n_sentences - 1)) or role, False, guesses)
+    return _Clause(text, sentence, _commitment(bare, parsed, in_english, guesses, sentence in (0, n_sentences - 1)) or role, False, guesses)
 
 
 def _role(text: str, bare: str, parsed: Asked, in_english: bool, guesses: bool) -> Role:
-    """Return what a clause does, apart from committing to an answer."""
+    """Return the role that fixed phrases give a clause; OTHER if none decides."""
     if phrases.FILLER.search(text):
         return Role.FILLER
     if _NONE_OF.match(bare) and (parsed.has_options or bare.startswith("none of the above")):
@@ -636,8 +636,8 @@ def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_englis
     return not (parsed.text and not parsed.is_where and not parsed.is_text and _FROM_PICTURE.search(clause))
 
 
-def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
-    """Return the role by which a clause commits to an answer of the asked kind; None if none."""
+def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
+    """Return COMMITS or SEEMS if a clause answers in the asked kind, else None."""
     if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
         return None
     if parsed.has_options or not parsed.text:
@@ -655,7 +655,7 @@ def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_out
     if not in_english:
         if _NEGATES_ABROAD.search(clause):
             return None
-        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_abroad(clause, parsed) else Role.SEEMS
+        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_in_foreign_language(clause, parsed) else Role.SEEMS
     seems = phrases.SEEMS.search(clause) is not None
     about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & parsed.words)
     if _EQUATION.search(clause):
@@ -713,12 +713,12 @@ def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_out
             return None
         if phrases.CONCLUDES.search(clause) and _VERB.search(clause):
             return Role.COMMITS
-        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _copula(clause, parsed)) else None
+        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _says_what_it_is(clause, parsed)) else None
     if seems and not about_picture:
         return Role.COMMITS
     if _echoes(clause, parsed) and not about_picture:
         return Role.SEEMS
-    return Role.SEEMS if _copula(clause, parsed) else None
+    return Role.SEEMS if _says_what_it_is(clause, parsed) else None
 
 
 def _echoes(clause: str, parsed: Asked) -> bool:
@@ -737,7 +737,7 @@ def _echoes(clause: str, parsed: Asked) -> bool:
     )
 
 
-def _echoes_abroad(clause: str, parsed: Asked) -> bool:
+def _echoes_in_foreign_language(clause: str, parsed: Asked) -> bool:
     """Return true if a clause in another language repeats most of the question and adds to it."""
     said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(parsed.text)) - _ASKING
     return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
@@ -768,11 +768,11 @@ def _is_state(clause: str) -> bool:
 
 
 def _subject(clause: str) -> str:
-    """Return the words before a clause's verb."""
+    """Return the words before a clause's verb; "" without a verb."""
     return _VERB.split(clause, maxsplit=1)[0] if _VERB.search(clause) else ""
 
 
-def _copula(clause: str, parsed: Asked) -> bool:
+def _says_what_it_is(clause: str, parsed: Asked) -> bool:
     """Return true if a clause says what the asked thing is: "it is a beagle"."""
     match = _COPULA.match(clause)
     if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, parsed):
@@ -882,7 +882,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
         final = clauses[declined[-1]]
         concludes = phrases.CONCLUDES.search(final.text) is not None
         return concludes or (final.sentence > clauses[seeming[-1]].sentence and (n_sentences >= 3 or not parsed.text))
-    if not declined and _leads(clauses[0], parsed):
+    if not declined and _is_plain_statement(clauses[0], parsed):
         return any(
             clause.role in (Role.HIDDEN, Role.DENIES)
             and bool(content(clause.text) & parsed.words or _PRONOUN.search(clause.text) or _PREDICATE.search(clause.text))
@@ -900,7 +900,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
     return n_sentences <= 3 and all(clause.role is not Role.OTHER for clause in clauses)
 
 
-def _leads(clause: _Clause, parsed: Asked) -> bool:
+def _is_plain_statement(clause: _Clause, parsed: Asked) -> bool:
     """Return true if a clause is a plain statement on the matter."""
     return (
         clause.role is Role.OTHER
@@ -916,7 +916,7 @@ def _leads(clause: _Clause, parsed: Asked) -> bool:
 
 
 def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return true if its sentence contrasts, concludes or guesses up to clause `i`: "I guess"."""
+    """Return true if clause `i`'s sentence contrasts, concludes or guesses up to that clause."""
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 

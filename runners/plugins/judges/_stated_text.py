@@ -137,7 +137,7 @@ class StatedText:
         return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
 
     def is_alternative(self, start: int, end: int) -> bool:
-        """Return true if a mention is one of several ("red or blue"), not all references."""
+        """Return true if a mention is one of several ("red or blue") that are not all references."""
         if (self.words[end - 1].is_joined and end not in self.starts) or (
             start and self.words[start - 1].is_joined and start not in self.ends
         ):
@@ -205,7 +205,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return the rating of a stated reference if others of its kind, as colors, may compete."""
+    """Return 1, or 0 or None if another word of the reference's kind (a color) competes."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)
@@ -224,7 +224,7 @@ def _among_its_kind(text: StatedText) -> float | None:
 
 
 def _kinds_of(references: Sequence[Sequence[str]]) -> set[int]:
-    """Return the numbers of the kinds of words that references end with: of "dark blue"."""
+    """Return the indices in _KINDS of the sets that hold the last word of a reference."""
     return {k for k, kind in enumerate(_KINDS) for words in references if words and words[-1] in kind}
 
 

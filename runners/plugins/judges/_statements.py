@@ -43,14 +43,14 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def visible_reply(reply: str) -> str:
-    """Return a reply without thinking, chat tokens and the follow-up questions that base models invent."""
+    """Return a reply without thinking, chat tokens and invented follow-up questions."""
     text = clean_reply(_boxes_as_statements(reply[-LONGEST:]))
     cut = _CONTINUATION.search(text.strip())
     return (text.strip()[: cut.start()] if cut and cut.start() else text).strip()
 
 
 def _boxes_as_statements(text: str) -> str:
-    r"""Return a text with the content of its last LaTeX box alone in the last line."""
+    r"""Return a text with its last LaTeX box unwrapped and repeated as a line "Answer: ..."."""
     for match in reversed(list(_BOX.finditer(text))):
         depth, end = 1, match.end()
         while end < len(text) and depth:

@@ -225,7 +225,7 @@ def _plain(text: str) -> str:
 
 
 def judged(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Return judgements of yes or no against references, with marks `said` and `truth`.
+    """Rate each reply's yes or no, as `read` finds it, with marks `said` and `truth`.
 
     A reply that is neither is wrong.
 

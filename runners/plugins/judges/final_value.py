@@ -86,5 +86,5 @@ def rate_expression(references: Sequence[str], reply: str) -> float | None:
 
 
 def _in_dollars(text: str) -> str:
-    """Return LaTeX between dollar signs, without which Math-Verify does not read it as LaTeX."""
+    """Return a text between dollar signs, unchanged if it already has LaTeX delimiters."""
     return text if "$" in text or "\\(" in text or "\\[" in text else f"${text}$"

@@ -56,7 +56,7 @@ def hallusionbench(
 
 
 def _sentence(references: list[str]) -> str:
-    """Return the references that are sentences, joined; yes or no if there are none."""
+    """Return the joined references except "yes", "no" and "unclear"; else the yes or no."""
     sentences = [r for r in references if r.casefold() not in SHORT]
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
 

@@ -135,7 +135,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
 
 
 def kept_references(references: Sequence[str]) -> list[str]:
-    """Return the distinct frequent references, sorted."""
+    """Return the distinct references, sorted; those at most RARE as frequent as the top go."""
     counts = Counter(references)
     most = max(counts.values())
     return sorted(text for text, n in counts.items() if n > RARE * most)

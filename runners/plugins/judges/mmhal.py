@@ -56,7 +56,7 @@ def mmhal(
 
 
 def points(reply: str | None) -> int | None:
-    r"""Return the only rating in a reply; None for none or several.
+    r"""Return the only rating (0 to 6) in a reply; None for none or several.
 
     >>> [points(text) for text in ("Fine.\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
     [5, None, None, None]

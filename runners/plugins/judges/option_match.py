@@ -61,7 +61,7 @@ def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionRe
 
 
 def named(prediction: str, choices: Sequence[str]) -> int | None:
-    """Return the option that a reply names, by MMBench's first two steps; None for none.
+    """Return the index of the option that a reply names by MMBench's rule; None if not one.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [named(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]

@@ -123,7 +123,7 @@ def each_mark(text: str) -> str:
 
 
 def _runs_of_marks(text: str) -> str:
-    """Delete outer marks and commas between digits; replace marks next to marks, spaces or letters by a space."""
+    """Delete outer marks and commas between digits; replace other runs of marks by spaces."""
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)
     plain = re.sub(r"(?<=\d),+(?=\d)", "", plain)

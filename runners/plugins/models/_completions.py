@@ -15,7 +15,7 @@ _SPACES = " \t\n\u2581\u0120"
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
-    """Return the log-probabilities of n option letters at an answer's start, or a reason."""
+    """Return n option letters' log-probabilities at an answer's start; a text why not."""
     first = tops[0] if tops else {}
     values = [_summed_logprob(first, (letter,)) for letter in LETTERS[:n]]
     hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]
@@ -25,7 +25,7 @@ def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | 
 
 
 def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Return P(yes) / (P(yes) + P(no)) at a reply's first position, or a reason as text."""
+    """Return P(yes) / (P(yes) + P(no)) at a reply's first position; a text why not."""
     first = tops[0] if tops else {}
     yes, no = (_summed_logprob(first, SPELLINGS[word]) for word in ("yes", "no"))
     if yes is None or no is None:
@@ -35,7 +35,7 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 
 def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Return P("True") at a reply's first position, or a reason as text."""
+    """Return P("True") at a reply's first position; a text why not."""
     first = tops[0] if tops else {}
     logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:
@@ -51,7 +51,7 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
 def likeliest(
     tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], limit: int
 ) -> list[list[tuple[str, float]]] | str:
-    """Return equally many likeliest tokens of each position with their log-probabilities, highest first; or why there are none.
+    """Return the k likeliest (token, log-probability) of each position; a text why not.
 
     Args:
         tops: of each position.
@@ -78,7 +78,7 @@ def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]
 
 
 def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Return whether log-probabilities at two temperatures show that they are divided by it.
+    """Return true if replies at two temperatures show that log-probabilities depend on it.
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """

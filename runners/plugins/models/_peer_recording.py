@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return the recorded rows of GENERATIONS of these SAMPLES, in order.
+        """Return the recorded GENERATIONS of these SAMPLES, in order; list others in `left_out`.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -228,7 +228,7 @@ class _Answers:
         self._pending: list[Columns] = []
 
     def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
-        """Store an answer; if the key has one already, keep that and return its row."""
+        """Store an answer and return None; if the key has one, keep and return the earlier one."""
         row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
         if row < len(self._digests):
             return _Before(self._where(row), self._digests[row] == digest)
@@ -242,7 +242,7 @@ class _Answers:
         return self._where(self._rows.pop(key))
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the answers by sample and draw, and each one's sample index."""
+        """Return all answers, sorted by sample and draw, and the (n,) sample index of each."""
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self._flush()
@@ -269,7 +269,7 @@ class _Answers:
 
 
 def _digest(columns: Columns) -> bytes:
-    """Digest an answer without its log's verdict, with 1 equal to 1.0."""
+    """Return a digest of an answer without its log's verdict; 1 and 1.0 are equal."""
     return hashlib.blake2b(
         repr([(name, _numbers(columns[name])) for name in sorted(columns) if name != VERDICT]).encode(), digest_size=16
     ).digest()
@@ -282,7 +282,7 @@ def _numbers(value: Any) -> Any:
 
 
 def separate_thinking(columns: Columns, thinking: Thinking) -> Columns:
-    """Return an answer's columns with the thinking in its own; values per token are dropped."""
+    """Return columns with `thinking` apart, without values per token; unchanged without it."""
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns

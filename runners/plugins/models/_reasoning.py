@@ -23,7 +23,7 @@ from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate_
 
 
 def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
-    """Return a choice with the answer's text and tokens only, and the outcome of the thinking.
+    """Return the choice reduced to its answer, and an outcome code such as ANSWERED or CUT.
 
     Args:
         choice: as the server gave it.
@@ -32,7 +32,7 @@ def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tu
     if choice.too_long or choice.unreadable or (choice.filtered and not choice.text):
         return _without_answer(choice, thinking), TOO_LONG if choice.too_long else UNREADABLE if choice.unreadable else FILTERED
     if choice.refused:
-        return choice if choice.reasoning is None else _between(choice, None, None), REFUSED
+        return choice if choice.reasoning is None else _cut_to_read(choice, None, None), REFUSED
     answer: str | None = choice.text or None
     if choice.reasoning is None and thinking is not None and thinking.on:
         thought, answer = split_thinking(choice.text, thinking.tags)
@@ -48,7 +48,7 @@ def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tu
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER
     place = locate_tokens(choice.tokens or (), answer)
-    return _between(replace(choice, text=answer), None if place is None else place[0], thinking), _ending(choice)
+    return _cut_to_read(replace(choice, text=answer), None if place is None else place[0], thinking), _ending(choice)
 
 
 def _ending(choice: CompletionChoice) -> int:
@@ -60,8 +60,8 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
     return cut if thinking is not None and thinking.of != "answer" else replace(cut, logprobs=None)
 
 
-def _between(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Return a choice with the log-probabilities to read; the answer begins at `start`."""
+def _cut_to_read(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
+    """Return a choice cut to the tokens to read; the answer begins at token `start`, if known."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

@@ -126,7 +126,7 @@ class OpenAIModel:
     def _tops(
         self, part: str, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
     ) -> PartReply:
-        """Return the top log-probabilities of the greedy answer, from its reply or by a new one."""
+        """Return the answer's top tokens or log-probabilities; ask again if `shown` is empty."""
         if not shown:
             shown.append(self._ask_once(self.body(request, url, decoding), part).choices[0])
         answer, how = separate_thinking(shown[0], self.declared)

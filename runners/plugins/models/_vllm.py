@@ -155,7 +155,7 @@ class VllmModel:
             draw = draw_of(part)
             if part == OPTIONS:
                 letters = self.reader.option_ids(request.options)
-                yield VllmRequest(prompt, self._selected(letters), partial(self._options, letters), number, part)
+                yield VllmRequest(prompt, self._logprobs_params(letters), partial(self._options, letters), number, part)
             elif part == ANSWER:
                 params = {"temperature": 0.0, "max_tokens": decoding.max_new_tokens, "logprobs": 0}
                 yield VllmRequest(prompt, params, self._text, number, part)
@@ -193,10 +193,10 @@ class VllmModel:
                 yield VllmRequest(prompt, params, self._text, number, part)
             elif part == "p_yes":
                 yes, no = (spellings(self.reader, word, text) for word in ("yes", "no"))
-                yield VllmRequest(prompt, self._selected([*yes, *no]), partial(_p_yes, yes, no), number, part)
+                yield VllmRequest(prompt, self._logprobs_params([*yes, *no]), partial(_p_yes, yes, no), number, part)
             else:
                 true = spellings(self.reader, "True", text)
-                yield VllmRequest(prompt, self._selected(true), partial(_p_true, true), number, part)
+                yield VllmRequest(prompt, self._logprobs_params(true), partial(_p_true, true), number, part)
 
     def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> VllmRequest:
         pictures = request.pictures if part == "without_question" else 0
@@ -216,8 +216,8 @@ class VllmModel:
         images = list(request.images) if request is not None else []
         return {"prompt_token_ids": list(self.reader.written(text)), **({"multi_modal_data": {"image": images}} if images else {})}
 
-    def _selected(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Return sampling parameters for one token with the log-probabilities of these tokens."""
+    def _logprobs_params(self, ids: Sequence[int]) -> dict[str, Any]:
+        """Return sampling parameters: one greedy token, with the log-probabilities of `ids`."""
         return {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": sorted(set(ids))}
 
     def _text(self, out: Any) -> Part:

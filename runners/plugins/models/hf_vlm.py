@@ -46,7 +46,7 @@ def hf_vlm(
     thinking: bool | dict[str, int | str | list[str]] | None = None,
     date: str = "2026-01-01",
 ) -> HfVlm:
-    """Load a transformers model (safetensors, processor, template) from a folder or the hub.
+    """Return a transformers model from a folder or the hub; weights are loaded when needed.
 
     A model whose config.json names no vision part is a text-only language model, for questions without images.
 

@@ -66,7 +66,7 @@ def openai(
     thinking: bool | dict[str, int | str | list[str]] | None = None,
     preset: Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None = None,
 ) -> OpenAIModel:
-    """Ask a model on a server with OpenAI's protocol (docs/how-to/servers.md).
+    """Return a model on a server with OpenAI's protocol (docs/how-to/servers.md).
 
     Args:
         model: as the server names it. Use a dated name: a change of the model behind a name goes unnoticed.

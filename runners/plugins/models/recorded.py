@@ -69,7 +69,7 @@ def recorded(
     check_questions: bool = True,
     thinking: bool | dict[Literal["tags"], list[str]] | None = None,
 ) -> Recording:
-    """Read a model's recorded outputs (docs/how-to/exchange.md); nothing is computed.
+    """Return a model whose outputs are looked up in a recording (docs/how-to/exchange.md).
 
     Args:
         source: The recording's folder.
@@ -103,7 +103,7 @@ class VubRecording:
         self.source, self.run = source, run
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return rows of GENERATIONS with the recorded option logits of these SAMPLES, in order.
+        """Return one row of GENERATIONS with recorded option logits per row of SAMPLES, in order.
 
         Raises:
             ModelError: the samples are not of this benchmark, or the run holds other questions.

@@ -38,7 +38,7 @@ def vllm(
     quantization: str | None = None,
     date: str = "2026-01-01",
 ) -> VllmModel:
-    """Run a model by vLLM (safetensors, processor, template) from a folder or the hub.
+    """Return a model (a folder or of the hub) that vLLM runs; `load` starts the engine.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes; no adapter.

@@ -17,7 +17,7 @@ EXTRA = "train"
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
-    """Train all weights, in float32; they are saved in the model's dtype.
+    """Make all weights trainable, in float32; they are saved in the model's dtype.
 
     Args:
         vision: train the vision tower too.

@@ -33,7 +33,7 @@ def lora(
     whole: str | None = None,
     vision: bool = False,
 ) -> Tuning:
-    """Train an adapter: W + (alpha / r) B A, with B zero at the start.
+    """Add a trainable adapter: W + (alpha / r) B A, with B zero at the start; freeze W.
 
     Args:
         r: rank.
