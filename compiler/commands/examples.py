@@ -108,7 +108,7 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
 
 
 def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
-    """Return the first plugin that chooses one of this kind and has the needed parameters, and the choosing parameter's name."""
+    """Return (plugin, parameter) of the first that chooses this kind and has what is needed."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in registry.every(section):
             for parameter in plugin.parameters:

@@ -196,7 +196,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _memories(m: Published) -> dict[str, float]:
-    """Map number formats to GiB of weights, and `cache_kib` to KiB of cache per token."""
+    """Map number formats to GiB of weights, `cache_kib` to KiB per token; {} if unknown."""
     size = size_of_published(m)
     if size is None:
         return {}

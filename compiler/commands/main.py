@@ -34,7 +34,7 @@ from qualm.runners.runtime.settings import SettingsError
 
 
 class Interruptible(TyperGroup):
-    """Command group that exits with 130 on Ctrl-C, as shells do; Typer's own 1 means "the answer is no"."""
+    """Command group that exits with 130 on Ctrl-C, as shells do; Typer's 1 means "no"."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -163,7 +163,7 @@ def run_guarded(command: Callable[[], Any]) -> Any:
 
 
 def error_report(error: Exception) -> tuple[str, int]:
-    """Return the message and exit code of an error: 2 for a fault of the input, 1 for a fault of Qualm."""
+    """Return an error's message and exit code: 2 for a fault of the input, 1 for Qualm's."""
     match error:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | GitError() | SettingsError() | TextFileError():
             return str(error), 2

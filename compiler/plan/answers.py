@@ -103,7 +103,7 @@ def settings(layout: Layout) -> list[dict[str, Any]]:
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return parameters that name the judge whose ratings are scored, by dataset.
+    """Return parameters `judge`, `judge_of`, `judge_of_choices`: whose ratings are scored.
 
     That is the first judge of the kind, among the dataset's own judges if it names some.
     """

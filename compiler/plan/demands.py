@@ -20,7 +20,7 @@ GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 
 
 def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
-    """Return True if anything reads the uncertainty of answers to a dataset."""
+    """Return True if a metric reads a dataset's uncertainties, or no metric reads any at all."""
     named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # without implied metrics
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:

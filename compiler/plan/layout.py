@@ -172,7 +172,7 @@ def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def splits(datasets: Sequence[DataUse]) -> dict[str, Any]:
-    """Return the parameter `splits`, {dataset: splits}, of datasets whose spec names them."""
+    """Return {"splits": {dataset: its splits}} for datasets that name theirs; {} without any."""
     by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": by_dataset} if by_dataset else {}
 

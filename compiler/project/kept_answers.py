@@ -51,7 +51,7 @@ class KeptAnswers:
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
-    """Yield an estimate for each inference stage that computes answers and is not restored."""
+    """Yield counts of stored and missing parts for each inference stage that is not restored."""
     by_stage = {f.stage: f for f in forecasts}
     for stage in plan.writers("generations"):
         forecast = by_stage[stage.name]

@@ -35,7 +35,7 @@ class ConformalThreshold:
     empty_set: EmptySet
 
     def sets(self, probabilities: Any, uniform: Any = None) -> NDArray[np.bool_]:
-        """Return a mask of the options in each question's set.
+        """Return a mask (n, K) of the options in each question's prediction set.
 
         Args:
             probabilities: (n, K) or n lists: softmax over a question's own options; fewer options are padded with NaN.
@@ -123,7 +123,7 @@ def calibrate(
 
 
 def _options(probabilities: Any) -> Floats:
-    """Return option probabilities (n, K), NaN beyond a question's last option."""
+    """Return probabilities (n, K) that sum to 1, NaN beyond a question's last option."""
     if isinstance(probabilities, np.ndarray) and probabilities.ndim == 2:
         probs = probabilities.astype(np.float64)
     else:

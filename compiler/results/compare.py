@@ -170,7 +170,7 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Return the differences of two score tables, without intervals.
+    """Return the differences of two score tables' clean values, without intervals or tests.
 
     Without samples there is no pairing and so no interval of the difference.
     """

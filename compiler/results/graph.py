@@ -19,7 +19,7 @@ def draw(plan: Plan, output_format: str, full: bool) -> str:
 
 
 def _nodes(plan: Plan, full: bool) -> tuple[dict[str, tuple[str, str]], Edges]:
-    """Return {node: (kind, label)} and edges, in an order in which stages can run."""
+    """Return {node: (kind, label)} and edges; nodes are stages if `full`, else their kinds."""
     owner = {out: s for s in plan.stages for out in s.outs}
     nodes: dict[str, tuple[str, str]] = {}
     edges: dict[tuple[str, str], None] = {}

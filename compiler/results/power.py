@@ -131,7 +131,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
 
 
 def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[DetectableDifference]:
-    """Return the standard error of differences between models, median over pairs, by metric."""
+    """Return what is detectable by each label of a metric, from the spread between models."""
     import numpy as np
 
     from qualm.runners.scoring.measuring.evaluate import evaluate

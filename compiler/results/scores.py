@@ -92,7 +92,7 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return the score rows that fit all filters.
+    """Return the score rows that fit all filters; by default clean ones over all questions.
 
     Name a metric by label, with or without brackets, or by plugin.
 

@@ -62,7 +62,7 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 
 def value_text(row: Row | None) -> Text:
-    """Return a value with its interval as text; a dash if it was not measured."""
+    """Return a value with its interval as text; `undefined`, or a dash if not measured."""
     from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
     if row is None:

@@ -72,7 +72,7 @@ class FetchItem:
 
 
 def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[FetchItem]:
-    """Return an item for each dataset and model that a spec's stages read and none makes.
+    """Return an item for each dataset, hub model and earlier spec that a spec's run needs.
 
     Args:
         before: specs that a run of this one runs first, for their models.

@@ -149,7 +149,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
-    """Pull in a clone of this commit; add obstacles for damage and for stages it would run."""
+    """Pull in a clone; add obstacles for damage (or `repair` it) and for stages it would run."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:

@@ -80,7 +80,7 @@ class AnswerTable:
 
     @cached_property
     def ids(self) -> NDArray[np.uint32]:
-        """Return a hash per question, which its address on the page contains."""
+        """Return a 32-bit hash per question, (questions,), which its address on the page holds."""
         return np.array([question_hash(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
 
     @property

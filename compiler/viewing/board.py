@@ -37,7 +37,7 @@ def board(results: Results) -> dict[str, Any]:
 
 
 def ranked(results: Results) -> pl.DataFrame:
-    """Add rank columns of models or of estimators to the scores; null where unranked."""
+    """Return the scores with ranks among models or among estimators; null where unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)

@@ -32,7 +32,7 @@ def show_failures(
     variants: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """Print wrong answers (correctness 0) with question, expected answer and confidence, the most confident first.
+    """Print wrong answers (correctness 0) with question and confidence, the surest first.
 
     Raises:
         ProjectError: a name is none of this spec's, or nothing was run yet.

@@ -34,7 +34,7 @@ def publish_results(
     pull: bool = False,
     force: bool = False,
 ) -> bool:
-    """Write the page of specs into a folder; return False if results differ from dvc.lock."""
+    """Write the page of specs into a folder; return False if results changed, unless `force`."""
     site = make_site(project, specs, title, pictures, revisions=revisions, pull=pull)
     if not may_publish(project.root, _files(project, site), force):
         return False

@@ -34,7 +34,7 @@ class Unseen:
     where: str
 
     def field(self, names: Sequence[str]) -> str | None:
-        """Return the record's name for the first of these fields that it has, in any letter case."""
+        """Return the record's key for the first of these fields, in any letter case; else None."""
         own = {str(key).lower(): str(key) for key in self.record}
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 

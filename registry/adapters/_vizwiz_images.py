@@ -123,7 +123,7 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Return {old name: path of the image in today's release with a similar hash}.
+    """Return {old name: path of today's image with a similar hash, else `images/NAME`}.
 
     An image without such a match stands for itself.
     """

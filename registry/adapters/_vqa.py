@@ -76,7 +76,7 @@ def read_questions(
 
 
 def _find_annotation(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
-    """Return the annotation of question `sought`; store those read before it in `waiting`."""
+    """Return the annotation of `sought`, or None; store those read before it in `waiting`."""
     for question_id, annotation in annotated:
         if question_id == sought:
             return annotation

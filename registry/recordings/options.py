@@ -67,7 +67,7 @@ def take_options(record: Record, options: Sequence[str], place: int | None = Non
 
 
 def take_lettered_options(record: Record) -> None:
-    """Make a record multiple choice by its prompt's options; cut them out of its question."""
+    """Take a record's options from its prompt if one is its target; cut them from `question`."""
     in_prompt = parse_lettered(record.prompt)
     if in_prompt is None or option_index(record.references, in_prompt[1]) is None:
         return

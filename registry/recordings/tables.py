@@ -186,7 +186,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return (columns, rows) of VLMEvalKit's {columns, data} or {column: list}."""
+    """Return (columns, rows) of VLMEvalKit's {columns, data} or {column: list}, or ([], [])."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):

@@ -115,9 +115,9 @@ def referents(scene: Scene, excluded_attribute: str = "") -> list[tuple[int, Phr
     return named
 
 
-def _referent(rng: np.random.Generator, scene: Scene, without: str) -> tuple[int, Phrase] | None:
+def _referent(rng: np.random.Generator, scene: Scene, excluded_attribute: str) -> tuple[int, Phrase] | None:
     """Draw an object that a phrase can name, and such a phrase; None if there is none."""
-    candidates = referents(scene, without)
+    candidates = referents(scene, excluded_attribute)
     if not candidates:
         return None
     i = pick(rng, sorted({i for i, _ in candidates}))

@@ -228,7 +228,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Return which rays hit a cube, and the points and normals of the hits.
+    """Return the mask of rays that hit a cube, and the hits' points and normals, (hits, 3).
 
     Normals bend near the edges, which look rounded.
     """
@@ -269,7 +269,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Return the linear colour of an object's points: lights, bounce, and a studio in metal."""
+    """Return points' linear colours, (points, 3): lights, bounce, and a studio in metal."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
