@@ -67,7 +67,7 @@ class StageSelection:
         self.undefined += answer is None
         return answer is True
 
-    def marked(self, sample: Sample) -> Sample:
+    def mark(self, sample: Sample) -> Sample:
         """Return a selected sample with `uncertain` in its meta, or the question about it."""
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
@@ -182,7 +182,7 @@ def choose_samples(params: Mapping[str, Any], context: AdapterContext) -> Select
                     raise AdapterError(f"dataset {params['dataset']}: sample '{sample.sample_id}'{problem}{at}")
                 seen.add(sample.sample_id)
                 if selection.selects(sample):
-                    rows.write(as_row(selection.marked(sample)))
+                    rows.write(as_row(selection.mark(sample)))
                 return False
 
             for item in _items(params, replace(context, folder=folder, selects=keep, sent={}, note=lambda text: None)):

@@ -118,7 +118,7 @@ class Form:
 
 
 def read_labelled(text: str, form: Form) -> dict[str, str]:
-    r"""Parse a reply into label -> text, a verbatim line each; UnreadableReplyError on failure.
+    r"""Parse a reply into label -> text, one line each; UnreadableReplyError on failure.
 
     >>> read_labelled("Sure!\n- **Color:** red\n- Size: big\n\nAnything else?", Form({"C": ["color"], "S": ["size"]}))
     {'C': 'red', 'S': 'big'}

@@ -158,7 +158,7 @@ def _write(
             samples.add(item.sample_id)
             if selects(item):
                 needed.update(picture_ids(item.image_id))
-                rows.write(as_row(selection.marked(item)))
+                rows.write(as_row(selection.mark(item)))
                 advance()
     if not samples:
         worst = f"; all {len(bad.faults):,} are bad, the first: {bad.faults[0].where}" if bad.faults else ""

@@ -102,7 +102,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Return accuracy, calibration error and AUROC of validation tokens; {} if none or sharded.
+        """Return accuracy, calibration error, AUROC of validation tokens; {} if none or sharded.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing

@@ -80,7 +80,7 @@ class RequestedInternals:
         return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == TOKEN_CHOICES[0]
 
     @contextmanager
-    def tapped(self, network: Network) -> Iterator[None]:
+    def collecting_states(self, network: Network) -> Iterator[None]:
         """Collect the requested hidden states of all passes within this context."""
         if not self.states:
             yield
@@ -92,17 +92,17 @@ class RequestedInternals:
             finally:
                 network.taps = None
 
-    def pictures_come(self, tensors: dict[str, Any]) -> None:
+    def start_image_states(self, tensors: dict[str, Any]) -> None:
         """Prepare to collect image tokens' states in the pass that reads these tensors."""
         if any(what.of_picture for what, _ in self.states.values()) and any(name.startswith("pixel") for name in tensors):
             self._taps.picture = tensors["input_ids"] == self.model.picture_token
 
-    def pictures_read(self) -> None:
+    def stop_image_states(self) -> None:
         """Stop collecting image tokens' states."""
         if self.states:
             self._taps.picture = None
 
-    def prompts_read(self) -> None:
+    def store_prompt_states(self) -> None:
         """Store the states of every prompt's last token, from the last pass."""
         if self.states:
             self._prompts = self._taps.states[:, :, -1]
@@ -116,7 +116,9 @@ class RequestedInternals:
             self._written = AnswerStates(self._taps, requests * len(draws))
         return self._written
 
-    def added(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> list[dict[str, Part]]:
+    def add_to(
+        self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout
+    ) -> list[dict[str, Part]]:
         """Add the wanted internals to the outputs and return them; `trunk` ends with the prompts."""
         read: dict[int, list[torch.Tensor | None]] = {}
         for part, (what, draw) in self.states.items():

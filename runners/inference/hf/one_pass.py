@@ -76,7 +76,7 @@ def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
     All requests of a batch want the same parts.
     """
     inside = RequestedInternals(model, encoded.requests[0].parts)
-    with inside.tapped(model.network):
+    with inside.collecting_states(model.network):
         return _outputs(model, encoded, decoding, inside)
 
 
@@ -88,12 +88,12 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Reques
             f"({model.plain}); leave out the estimators and probes that read them"
         )
     trunk = _read_prompts(model, encoded, layout, inside)
-    inside.prompts_read()
+    inside.store_prompt_states()
     if OPTIONS in requests[0].parts:
-        return inside.added(_option_logits(model, requests, trunk), requests, trunk, layout)
+        return inside.add_to(_option_logits(model, requests, trunk), requests, trunk, layout)
     wanted = set(requests[0].parts)
     kept: Kept | None = [] if ANSWER in wanted and DIVERGENCES & wanted and not model.thinks else None
-    outputs = inside.added(_decoded(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
+    outputs = inside.add_to(_decoded(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
     about = [name for name in requests[0].parts if is_signal(name) and not internal_of(name)]
     if not about:
         return outputs
@@ -147,9 +147,9 @@ def _signal(
 def _read_prompts(model: Reader, encoded: Encoded, layout: BatchLayout, inside: RequestedInternals) -> Rows:
     network: Network = model.network
     tensors = model.on_device(encoded)
-    inside.pictures_come(tensors)
+    inside.start_image_states(tensors)
     rows = network.read(tensors, goes_on=layout.starts is not None or OPTIONS not in encoded.requests[0].parts)
-    inside.pictures_read()
+    inside.stop_image_states()
     if layout.starts is None:
         return rows
     every = rows.select(_index(rows, layout.first))

@@ -20,27 +20,27 @@ def test_where_selects_and_what_it_leaves_out_is_counted():
 
 def test_without_where_everything_is_selected_and_nothing_counted():
     selection = StageSelection("d", {})
-    assert selection.selects(sample()) and selection.marked(sample()) == sample() and selection.finish(0) == {}
+    assert selection.selects(sample()) and selection.mark(sample()) == sample() and selection.finish(0) == {}
 
 
 def test_uncertain_is_marked_where_it_is_defined():
     selection = StageSelection("d", {"uncertain": "level >= 2"})
     assert not selection.leaves_out
-    assert [selection.marked(sample(n)).meta.get(UNCERTAIN) for n in (1, 2)] == ["0", "1"]
+    assert [selection.mark(sample(n)).meta.get(UNCERTAIN) for n in (1, 2)] == ["0", "1"]
     stale = sample(0, meta={UNCERTAIN: "1", ASKED: "old", "k": "v"})
-    assert selection.marked(stale).meta == {"k": "v"}, "undefined: nothing stands there, not even what stood there before"
+    assert selection.mark(stale).meta == {"k": "v"}, "undefined: nothing stands there, not even what stood there before"
 
 
 def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("Is this unclear: {question}\n")
     selection = StageSelection("d", {"ask_answerable": "ask.md"})
-    marked = selection.marked(sample(answerable=False))
+    marked = selection.mark(sample(answerable=False))
     assert "Is this unclear: Q?" in marked.question and marked.references == ("yes",) and marked.answerable
     assert marked.meta[ASKED] == "Q?" and marked.meta[UNCERTAIN] == "1"
-    assert selection.marked(sample()).references == ("no",)
+    assert selection.mark(sample()).references == ("no",)
     with pytest.raises(StageError, match="sample 's1' has options, expected open questions only; select them by `where:`"):
-        selection.marked(sample(choices=("a", "b"), answer_index=0))
+        selection.mark(sample(choices=("a", "b"), answer_index=0))
 
 
 def test_a_question_whose_uncertainty_is_undefined_cannot_be_asked_about(tmp_path, monkeypatch):
@@ -71,7 +71,7 @@ def test_what_cannot_be_meant(params, message):
     def run():
         selection = StageSelection("d", params)
         given = (sample(1, meta={"level": "1", "also": "1"}), sample(2, meta={"level": "2", "also": "1"}), sample(3, meta={"also": "1"}))
-        chosen = [selection.marked(s) for s in given if selection.selects(s)]
+        chosen = [selection.mark(s) for s in given if selection.selects(s)]
         selection.finish(len(chosen))
 
     with pytest.raises(StageError, match=message):
@@ -82,7 +82,7 @@ def test_what_cannot_be_meant(params, message):
 def test_ten_shared_samples_are_named(shared, end):
     selection = StageSelection("d", {"disjoint": {"other": "level >= 1"}})
     for number in range(1, shared + 1):
-        selection.marked(sample(number))
+        selection.mark(sample(number))
         selection.selects(sample(number))
     with pytest.raises(StageError, match=end):
         selection.finish(shared)
