@@ -139,6 +139,8 @@ def write(
     """Write the compiled files of plans where they differ; return what changed.
 
     Args:
+        extra: further files, {path from the root: text}.
+        dry: write nothing, only find what is out of date.
         locks: arrange dvc.lock too; not while DVC is running.
     """
     changes = FileChanges()

@@ -220,7 +220,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """Return the versions above 1 of our code behind modules, and files that count by content."""
+    """Return ({kind: version above 1} of our code behind modules, {name: any other file})."""
     modules = list(modules)
     _, versions, files = split_by_version(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)

@@ -64,7 +64,7 @@ class Size:
 
     @property
     def body(self) -> float:
-        """Return the number of parameters without embedding and output layer."""
+        """Return the language model's number of parameters, embedding and output layer left out."""
         return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
 
 

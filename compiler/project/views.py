@@ -118,7 +118,7 @@ def print_needs(missing: Sequence[Need]) -> None:
 
 
 def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -> None:
-    """Print memory and time of inference stages."""
+    """Print memory and time of inference stages; with `verbose` the arithmetic too."""
     if not estimates:
         return
     out = console()
@@ -180,7 +180,7 @@ def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:
-    """Print requests to servers and their cost, and what the spec has spent."""
+    """Print requests to servers, their cost (`verbose`: arithmetic too) and money spent."""
     out = console()
     if not priced:
         _print_spent(out, spent, cap, 0.0)

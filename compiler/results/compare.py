@@ -151,7 +151,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """Return the comparison of models of a spec with themselves at a revision.
+    """Return the comparison of models with themselves at a revision, by the metrics `labels`.
 
     Raises:
         ProjectError: the revision's answers are missing, or the two share no model or metric.

@@ -10,7 +10,7 @@ Edges = list[tuple[str, str]]
 
 
 def draw(plan: Plan, output_format: str, full: bool) -> str:
-    """Return a plan's graph as text in `dot`, `mermaid` or `svg`."""
+    """Return a plan's graph of stages, or of their kinds unless `full`: dot, mermaid or svg."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
     if output_format not in forms:
         raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{output_format}'")

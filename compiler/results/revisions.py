@@ -59,7 +59,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
     parameters, results = diff_files(_files_at(project, plan.spec, commit), _files_here(project, plan))
     scores = [stage.outputs["scores"] for stage in plan.writers("scores")]
     changed = report_changed(project.root, [f"results/{plan.spec}/metrics.json", *scores])
-    tests = evidence(project, plan.spec, revision, results, pull)
+    tests = add_paired_tests(project, plan.spec, revision, results, pull)
     changed += tests.pop("changed_results", [])
     if scores and any(variant["variant"] != CLEAN for stage in plan.writers("generations") for variant in stage.params["variants"]):
         perturbed, notes = _perturbed(project, plan.spec, scores[0], revision, pull)
@@ -69,7 +69,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
     return shown | {"changed_results": changed} | tests
 
 
-def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
+def add_paired_tests(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
     """Add a paired test to each changed row of `results`; return level, test and notes.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the

@@ -119,7 +119,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
 
 
 def _nli_fault(ref: Ref) -> tuple[str, str, str] | None:
-    """Return (parameter, message, hint) if `nli` is of the wrong kind for the estimator, else None."""
+    """Return (parameter, message, hint) if an estimator's `nli` is of the wrong kind, or None."""
     chosen, similarity = ref.args.get("nli"), ref.args.get("similarity")
     if not isinstance(chosen, Mapping):
         return None

@@ -168,5 +168,5 @@ def _value(annotation: Any) -> dict[str, Any]:
 
 @cache
 def _plain_value(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a value that names no plugin, cached: many parameters share few types."""
+    """Return the schema of a value that names no plugin; cached, as few types are shared."""
     return validator(annotation).json_schema()

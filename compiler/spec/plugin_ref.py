@@ -62,7 +62,7 @@ class Ref:
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Return the paths in registry/data/ and specs/prompts/ that it reads."""
+        """Return the paths in registry/data/ and specs/prompts/ that the plugin reads."""
         return tuple(path for kind in (Artifact, PromptFile) for path in names_in(self.plugin, self.args, kind))
 
     def as_json(self) -> dict[str, Any]:

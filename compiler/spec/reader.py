@@ -141,6 +141,7 @@ class SpecReader:
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.
+            in_order: keep the order of `items` instead of sorting by label.
             label_all_given: labels have every given parameter, not only swept ones; as of a plugin that is another one by its arguments.
         """
         at = at or (kind,)

@@ -113,7 +113,7 @@ class ProbeUse(FittedUse[Probe]):
 
     @property
     def reads(self) -> list[str]:
-        """Return the columns that it reads."""
+        """Return the columns that the probe reads."""
         return [column for column in columns(self.plugin, self.args).values() if column is not None]
 
     @property
@@ -148,7 +148,7 @@ class CalibratorUse:
 
     @property
     def on_validation(self) -> bool:
-        """Return True if they are fitted on answers to split `val`."""
+        """Return True if the calibrators are fitted on answers to split `val`."""
         return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:

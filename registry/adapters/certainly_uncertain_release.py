@@ -87,7 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return {record number: pair id}; invalid records are skipped here, reported later."""
+    """Return {record number: pair id} of records in pairs; skip invalid ones, reported later."""
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):

@@ -135,7 +135,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return the relative paths of a folder's files; record links and oddities as problems."""
+    """Return paths of files that a card names; add these, others and faults to `inspection`."""
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""

@@ -58,7 +58,12 @@ def option_index(target: Sequence[str], options: Sequence[str], answer_is: str =
 
 
 def take_options(record: Record, options: Sequence[str], place: int | None = None, answer_is: str = "auto") -> bool:
-    """Make a record multiple choice if its target is an option; return whether it is."""
+    """Make a record multiple choice if its target is an option; return whether it is.
+
+    Args:
+        place: index of the right option, if it is known without the target.
+        answer_is: whether the target is a `letter` or `text`; `auto` takes either.
+    """
     place = option_index(record.references, options, answer_is) if place is None else place
     if place is None:
         return False

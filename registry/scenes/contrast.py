@@ -263,13 +263,13 @@ def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast 
     second = _DRAW[category](rng, scene)
     if second is None:
         return None
-    first = answerable(rng, scene, category)
+    first = draw_answerable(rng, scene, category)
     if first is None or first.answer is None:
         return None
     return Contrast(category, first, second, prove(scene, first.text, first.answer, second.text))
 
 
-def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
+def draw_answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
     """Draw an answerable question of a category's kind with its answer; None if none fits."""
     ask, when, template = pick(rng, _ANSWERABLE[category])
     if ask in ("neither", "either"):

@@ -99,7 +99,7 @@ def _view(level: str) -> _View:
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
-    """Return the share of light at each spot of the table: shadows, and dark rims."""
+    """Return the light at each spot of the table, (rows, columns), 1 where no shadow falls."""
     light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
@@ -184,7 +184,7 @@ class _Look:
 
     @property
     def cover(self) -> Array:
-        """Share of each pixel of the window that the object covers."""
+        """Return the share of each pixel of the window that the object covers, (rows, columns)."""
         share: Array = self.hit.reshape(self.split).mean((1, 3), dtype=np.float64)
         return share
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
+from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, draw_answerable
 from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, ask_quadrant, count, noun_phrase
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true_prompt, render_question
@@ -74,7 +74,7 @@ def open_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
     """Draw an answerable question of a contrastive category; None if the scene offers none."""
     drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
-    question = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
+    question = draw_answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
     return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 

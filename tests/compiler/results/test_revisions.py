@@ -6,7 +6,7 @@ import pytest
 
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.results.compare import compare_scores
-from qualm.compiler.results.revisions import RESULTS, TESTED, diff_files, diff_revision, evidence
+from qualm.compiler.results.revisions import RESULTS, TESTED, add_paired_tests, diff_files, diff_revision
 from tests.compiler.results.test_at_revision import AFTER, BEFORE, History, history
 from tests.compiler.results.test_compare import of
 from tests.support.data.score_files import write_scores
@@ -54,7 +54,7 @@ def change(metric: str, old: float, new: float) -> dict:
 
 def test_changes_are_tested_on_the_answers_that_both_revisions_have(history: History) -> None:
     row = change("accuracy", np.mean(BEFORE), np.mean(AFTER))
-    facts = evidence(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
+    facts = add_paired_tests(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
     expected = of(compare_scores(history, None, "HEAD~1:s", "s", metrics=["accuracy"]), "accuracy")  # type: ignore[arg-type]
     assert {name: row[name] for name in TESTED} == {name: expected[name] for name in TESTED}
     assert row["n"] == 120 and row["low"] < row["change"] < row["high"] and row["significant"] and row["better"] == "b"
@@ -65,7 +65,7 @@ def test_a_calibration_error_is_tested_by_its_unbiased_square(history: History) 
     expected = of(compare_scores(history, None, "HEAD~1:s", "s", metrics=["ece"]), "ece")  # type: ignore[arg-type]
     assert expected["plain_a"] != pytest.approx(expected["a"]), "the values are of another quantity than the metric"
     row = change("ece", expected["plain_a"], expected["plain_b"])
-    facts = evidence(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
+    facts = add_paired_tests(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
     assert row["p"] == expected["p"] and (row["low"], row["high"], row["compared_by"]) == (None, None, "ece_debiased")
     assert facts["notes"][1:] == [
         "ece: compared by squared ece_debiased, since the plain estimate is biased by an amount that depends on the model"
@@ -74,7 +74,7 @@ def test_a_calibration_error_is_tested_by_its_unbiased_square(history: History) 
 
 def test_what_is_not_what_the_answers_give_is_not_evidence(history: History) -> None:
     rows = [change("accuracy", np.mean(BEFORE), np.mean(AFTER) + 0.1), {**change("gone", 1.0, 0.0), "new": None, "change": None}]
-    facts = evidence(history, "s", "HEAD~1", rows)  # type: ignore[arg-type]
+    facts = add_paired_tests(history, "s", "HEAD~1", rows)  # type: ignore[arg-type]
     assert [row["p"] for row in rows] == [None, None]
     assert facts["notes"][-1].startswith("1 of these changes are not tested: over the questions that both sides share")
 
@@ -84,10 +84,10 @@ def test_without_the_revisions_answers_a_note_says_why(history: History) -> None
         if stored.is_file():
             stored.unlink()
     row = change("accuracy", 0.5, 0.8)
-    facts = evidence(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
+    facts = add_paired_tests(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
     assert row["p"] is None and facts["test"] is None
     assert facts["notes"][0].startswith("no test of these changes: HEAD~1:s: not in DVC's cache here")
-    assert evidence(history, "s", "HEAD~1", []) == {"level": None, "test": None, "notes": []}  # type: ignore[arg-type]
+    assert add_paired_tests(history, "s", "HEAD~1", []) == {"level": None, "test": None, "notes": []}  # type: ignore[arg-type]
 
 
 def test_results_under_every_variant_are_compared(history: History, monkeypatch: pytest.MonkeyPatch) -> None:

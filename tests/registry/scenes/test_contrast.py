@@ -13,9 +13,9 @@ from qualm.registry.scenes.contrast import (
     FORMS,
     UNSEEN,
     Query,
-    answerable,
     ask_about_object,
     contrast,
+    draw_answerable,
     parse_query,
     possible_answers,
     prove,
@@ -150,7 +150,7 @@ def test_answers_of_clear_questions_are_not_lopsided() -> None:
     counts: dict[str, Counter[str]] = {c: Counter() for c in ASKED}
     for i, scene in enumerate(SCENES):
         for category in ASKED:
-            made = answerable(stream(4, i, category), scene, category)
+            made = draw_answerable(stream(4, i, category), scene, category)
             if made is not None and made.answer is not None:
                 counts[category][made.answer] += 1
     for category, found in counts.items():
