@@ -55,7 +55,7 @@ class Answers:
 
 
 def rescale_confidence(confidence: Floats, temperature: float | Floats, shift: float | Floats) -> Floats:
-    """Divide the log odds of confidences by `temperature`, then add `shift`; NaN stays NaN.
+    """Return confidences whose log odds are divided by `temperature`, plus `shift`; NaN stays.
 
     >>> rescale_confidence(np.array([0.5, 0.8, 1.0]), 2.0, 0.0).round(4).tolist()
     [0.5, 0.6667, 1.0]

@@ -348,7 +348,7 @@ class DatasetFolder:
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:
-        """Return the encoded bytes of all images of a row, in order.
+        """Return the encoded bytes of all images of a row, in order; () without images.
 
         Raises:
             BrokenSampleError: one is missing.

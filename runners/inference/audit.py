@@ -319,7 +319,7 @@ class PartDifference:
 
 
 def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
-    """Compare a stored part with the same part computed now, at the tolerance of a dtype."""
+    """Return how a stored part differs from the same part computed now, within a tolerance."""
     if stored == computed:
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)

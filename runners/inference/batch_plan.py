@@ -43,7 +43,7 @@ class Batch:
         return ", ".join(self.parts)
 
     def cut(self, size: int) -> list[Batch]:
-        """Split into batches of at most `size` places."""
+        """Return this batch split into batches of at most `size` places."""
         return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
 
 
@@ -145,7 +145,7 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
-    """Group tasks into batches of equal parts, number of images and kind, and similar length.
+    """Return batches of tasks with equal parts, number of images and kind, and similar length.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -163,7 +163,7 @@ def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batc
 
 
 def _pack(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
-    """Fill batches with the longest prompts first, tasks on one image side by side."""
+    """Return lists of `size` tasks, longest prompts first, tasks on one image side by side."""
     pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
         # Pixel digests are 64 hex digits, so a number never equals one.

@@ -91,7 +91,7 @@ def connect_ray(settings: Settings) -> Any:
 
 
 def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Divide a server's tasks into batches of a few rounds of its `concurrency` each."""
+    """Return a server's tasks in batches of two rounds of its `concurrency`, at least 8."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:

@@ -105,7 +105,7 @@ class _Decoded:
         self._images: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
     def images(self, item: VariantInput) -> tuple[Image, ...]:
-        """Decode images; raise BrokenSampleError if one cannot be decoded."""
+        """Return an input's decoded images; BrokenSampleError if one cannot be decoded."""
         with self._lock:
             if (decoded := self._images.get(item.files)) is not None:
                 self._images.move_to_end(item.files)

@@ -67,7 +67,7 @@ class Thoughts:
 
 
 def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
-    """Find the thinking in stored answers, for the rows of a table.
+    """Return where thinking ends in stored answers, by row of a table; empty without thinking.
 
     Args:
         stored: parts, with the columns of `qualm.runners.data.answers.VALUES`.

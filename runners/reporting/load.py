@@ -327,7 +327,7 @@ def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str]
 
 
 def read_report(stage: Stage) -> Report:
-    """Read the inputs of a report stage.
+    """Return the Report of a report stage's inputs; StageError without scores.
 
     Raises:
         RecordError: a table is missing or breaks its schema.

@@ -19,7 +19,7 @@ def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[
 
 
 def _apart(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[str, str]:
-    """Map names that `shorten` makes equal to short forms that differ."""
+    """Return name -> short form for names that `shorten` makes equal, all different."""
     head = max(1, max_characters // 6)
     room = max_characters - head - 1
     differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)

@@ -107,7 +107,7 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
 
 
 def stars(p: float | None) -> str:
-    """Return the stars of a p-value: * below .05, ** below .01, *** below .001.
+    """Return the stars of a p-value: * below .05, ** below .01, *** below .001; else "".
 
     >>> stars(0.2), stars(0.049), stars(0.01), stars(0.0005), stars(None)
     ('', '*', '*', '***', '')

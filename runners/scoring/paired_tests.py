@@ -104,7 +104,7 @@ class Test:
 def compare(
     metrics: Sequence[Metric], a: Cell, b: Cell, data_slice: Slice, level: float, margins: float | Mapping[str, float] | None = None
 ) -> list[Test]:
-    """Test b against a by every metric that applies to both, on commonly scored rows.
+    """Return a test of b against a by each metric that applies to both, on common rows.
 
     Args:
         metrics: Metrics of the spec.
@@ -121,7 +121,7 @@ def compare(
 def compare_sides(
     metrics: Sequence[Metric], a: Side, b: Side, level: float, margins: float | Mapping[str, float] | None = None
 ) -> list[Test]:
-    """Test b against a on one slice, reusing values measured on the same rows."""
+    """Return the tests of b against a on one slice, reusing values measured on the same rows."""
     of_label = {label: metric_of(label, metrics) for label in a.tasks if label in b.tasks}
     alike = _scores(a.cell) == _scores(b.cell)
     equal = [label for label in of_label if alike and all(map(_are_over_same_rows, a.tasks[label], b.tasks[label]))]

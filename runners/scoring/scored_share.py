@@ -45,7 +45,7 @@ def describe_unequal_shares(share_of: Mapping[str, float | None]) -> str:
 
 
 def shows_bounds(row: Mapping[str, Any]) -> bool:
-    """Return true if a score row is shown with its bounds for unread answers."""
+    """Return true if a row has bounds and over MAX_UNREAD of its answers are unread."""
     share, ends = row.get("scored_share"), (row.get("value_if_wrong"), row.get("value_if_right"))
     return share is not None and 1 - share > MAX_UNREAD + 1e-9 and None not in ends
 

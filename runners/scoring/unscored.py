@@ -77,7 +77,7 @@ class Reasons:
     """True if probes are among the estimators."""
 
     def most_common(self, rows: NDArray[np.int64]) -> str:
-        """Return the most common reason of these rows, with its count if not all share it."""
+        """Return the most common reason of rows, with its count unless all share it; "" if none."""
         counts_of = Counter(text for text in self.texts[rows] if text)
         if not counts_of:
             return ""
@@ -93,7 +93,7 @@ class Reasons:
         return len(rows) > 0 and set(self.texts[rows]) <= FOR_ANY_METRIC
 
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
-        """Return the reasons for a model with an abstention method.
+        """Return a copy with the reasons that an abstention method's threshold adds.
 
         Args:
             rows: of its answers.

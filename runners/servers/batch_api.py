@@ -109,7 +109,7 @@ class BatchApi:
         return self._tried(once)
 
     def find_created(self, file: str, since: float) -> BatchJob | None:
-        """Return the batch that an interrupted run created of a file, if any; ask twice.
+        """Return the batch that an interrupted run created of a file; None if two looks find none.
 
         Raises:
             FatalRequestError: the server lists no batches, or could not be reached.

@@ -142,7 +142,7 @@ def _history(text: str | None, dataset: str, sample_id: str) -> tuple[tuple[str,
 
 
 def _target(sample: dict[str, Any]) -> str | None:
-    """Return the answer to learn: the right option's letter, else the most common reference."""
+    """Return the right option's letter, else the most common reference; None without either."""
     if sample["choices"] and sample["answer_index"] is not None:
         return LETTERS[sample["answer_index"]]
     references = [r for r in sample["references"] or () if r.strip()]

@@ -170,7 +170,7 @@ class PlainRows:
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """See `qualm.runners.inference.hf.rows.Rows.decode`."""
+        """Decode `n_answers` per row; return their tokens, log-probabilities and entropies (nats)."""
         import torch
 
         device, total = self.logits.device, len(self.inputs) * n_answers

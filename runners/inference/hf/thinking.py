@@ -92,7 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer as a part, with the number of thinking tokens and the outcome."""
+        """Return an answer as a part with thinking length and outcome; no text if still thinking."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT

@@ -143,7 +143,7 @@ def _perturbs_two(results: Report) -> bool:
 
 
 def _attribution_sentences(results: Report, attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
-    """Return sentences: how often attribution is right, and what unknown samples get."""
+    """Return how often attribution is right, and what unknown samples get; "" if untested."""
     if agreement.is_empty():
         return ""
     trusted, texts = validated_models(agreement), list[str]()

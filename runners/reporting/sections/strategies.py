@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return a sentence: models better than the baseline, and which of them beat blind ones."""
+    """Return which models beat the baseline, and which of them blind ones too; "" if none."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""

@@ -50,7 +50,7 @@ def _finite(results: Report, model: str, dataset: str, label: Label) -> float | 
 
 
 def calibration_share(results: Report) -> list[Figure]:
-    """Return figures of coverage and set size against the share of calibration questions."""
+    """Return figures of coverage and set size against calibration share; [] for one share."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = say.CALIBRATION_SIZE
     if len(set(fractions.values())) < 2:
@@ -166,7 +166,7 @@ def _about(results: Report) -> dict[str, dict[str, Any]]:
 
 
 def scale(results: Report) -> list[Figure]:
-    """Return figures of accuracy and set size against model size, within model families."""
+    """Return figures of accuracy and set size against model size, by family; [] without sizes."""
     title = say.MODEL_SIZE
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():

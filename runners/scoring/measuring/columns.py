@@ -48,7 +48,7 @@ def answer_columns(
 
 
 def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Floats) -> dict[str, Floats]:
-    """Return columns of the option picked, its probability and whether it is right.
+    """Return (n,) columns by name: picked option, its probability, correctness, option count.
 
     Args:
         probabilities: (n, K), NaN where there is no option, or no probability of any.
@@ -84,7 +84,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
 
 
 def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
-    """Overwrite `correct` of judged rows; return columns of ratings, marks and abstention."""
+    """Overwrite `correct` of judged rows; return columns of ratings, marks, abstention, or {}."""
     if judged is None:
         return {}
     judge, of_choices = judges

@@ -282,7 +282,7 @@ def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.
 
 
 def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.bool_], rating: float) -> float:
-    """Return the metric's value if the answers of rows `missing` all had `rating`."""
+    """Return the metric's value if all rows `missing` had `rating`; NaN if no row is scored."""
     filled = dict(taken) | {metric.rating: np.where(missing & np.isnan(taken[metric.rating]), rating, taken[metric.rating])}
     if {"pred_is_idk", "gt_is_idk"} <= filled.keys():
         declines = filled["gt_is_idk"] if rating else 1 - filled["gt_is_idk"]
