@@ -23,7 +23,7 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """Choose the lowest threshold with error at most `alpha`, with probability 1 - `delta`.
+    """Choose the lowest threshold with error <= `alpha`, at probability 1 - `delta`; else > 1.
 
     Every threshold of a fixed grid is a hypothesis, "its error is above alpha". Its p-value is from Hoeffding's and Bentkus' bounds or,
     where groups differ in size, from a betting bound (Waudby-Smith and Ramdas, 2024). The hypotheses are tested from ten starting points
@@ -62,7 +62,7 @@ def learn_then_test(
 
 
 def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
-    """Return each unit's loss in [0, 1], and true if all units are equally large.
+    """Return (units,) losses in [0, 1] at a threshold, and true if units are equally large.
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.
@@ -95,7 +95,7 @@ def _p_value(losses: Floats, equal: bool, alpha: float, level: float) -> float:
 
 
 def _betting_p_value(losses: Floats, alpha: float, level: float) -> float:
-    """Return 1 over the greatest gain of bets that losses are below alpha."""
+    """Return the p-value 1 / the greatest gain of bets that losses are below alpha, at most 1."""
     counts = np.arange(1, len(losses) + 1)
     mean = (0.5 + np.cumsum(losses)) / (counts + 1)
     variance = (0.25 + np.cumsum((losses - mean) ** 2)) / (counts + 1)

@@ -9,7 +9,7 @@ CITES = ["guo2017calibration", "platt1999probabilistic"]
 
 
 def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
-    """Rescale confidences by a temperature fitted on held-out answers, without abstaining.
+    """Return a rule that rescales confidences by a fitted temperature and never abstains.
 
     p becomes sigmoid(logit(p) / T + b) with the T (and b) of the smallest log-loss of [correct > 0] over the answers it is chosen on.
     The order of answers, and so accuracy, F1 and AUROC, stay as they are; calibration errors and confidence-weighted accuracy change.

@@ -13,7 +13,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Fit isotonic regression with the answer added as wrong and as right, and merge both.
+    """Return (B, m) merged isotonic fits at `at`, each answer added as wrong and as right.
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
@@ -26,25 +26,25 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
 
 def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (2, B, m): the probabilities p0 and p1 of each answer in each resample."""
+    """Return (2, B, m) probabilities p0 and p1 of each answer in each resample; NaN if empty."""
     values, inverse = np.unique(score, return_inverse=True)
     place = inverse.astype(np.int64)
     drawn = np.asarray(weights, dtype=np.float64)
-    count, n_right = (_by_value(drawn * of, place, len(values)) for of in (1.0, right))
-    if_right = _if_right(count, n_right)
-    if_wrong = 1 - _if_right(count[:, ::-1], (count - n_right)[:, ::-1])[:, ::-1]
+    count, n_right = (_sum_by_score(drawn * of, place, len(values)) for of in (1.0, right))
+    if_right = _fits_if_right(count, n_right)
+    if_wrong = 1 - _fits_if_right(count[:, ::-1], (count - n_right)[:, ::-1])[:, ::-1]
     both = np.stack([if_wrong[:, np.searchsorted(values, at, side="right")], if_right[:, np.searchsorted(values, at, side="left")]])
     both[:, count.sum(axis=1) == 0] = np.nan
     clipped: Floats = np.clip(both, 0.0, 1.0)
     return clipped
 
 
-def _by_value(drawn: Floats, place: NDArray[np.int64], n: int) -> Floats:
-    """Return (B, k) sums of weights over equal scores."""
+def _sum_by_score(drawn: Floats, place: NDArray[np.int64], n: int) -> Floats:
+    """Return (B, n) sums of the weights `drawn` over the rows of each of n distinct scores."""
     return np.stack([np.bincount(place, of, n) for of in drawn])
 
 
-def _if_right(count: Floats, n_right: Floats) -> Floats:
+def _fits_if_right(count: Floats, n_right: Floats) -> Floats:
     """Return (B, k + 1) isotonic fits with one more right answer added below each value.
 
     Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the

@@ -12,7 +12,7 @@ CITES = ["romano2020classification"]
 
 
 def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> Floats:
-    """Sum the probabilities of the options at least as likely as this one (APS).
+    """Return (n, K) sums of the probabilities of options at least as likely as this one (APS).
 
     S(x, y) = sum of p_j over all j with p_j >= p_y, the option's own mass included. Higher = fits worse; range (0, 1].
 
@@ -59,7 +59,7 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def _network_layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the pairs of places that each layer of a merge sorting network compares."""
+    """Yield the (lower, upper) places that each layer of a merge sorting network compares."""
     place = np.arange(width)
     size = 2
     while size <= width:

@@ -8,7 +8,7 @@ ALSO_KNOWN_AS = ["aps_random", "randomized_aps", "aps_randomized"]
 
 
 def aps_randomised(probs: Floats, uniform: Floats) -> Floats:
-    """Sum the probabilities of likelier options, plus a random fraction of this one's.
+    """Return (n, K) sums of likelier options' probabilities plus `uniform` times this one's.
 
     S(x, y) = mass of p_j > p_y + u p_y. Higher = fits worse; range [0, 1]. `aps` counts all of p_y, which covers more than 1 - alpha asks
     for where options are few; this one comes near 1 - alpha, with smaller sets, which can be empty (`empty_set`). The guarantee is that of

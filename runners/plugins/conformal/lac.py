@@ -8,7 +8,7 @@ CITES = ["sadinle2019least"]
 
 
 def lac(probs: Floats) -> Floats:
-    """Subtract the option's own probability from one (least ambiguous classifier).
+    """Return (n, K) scores: 1 minus the option's probability (least ambiguous classifier).
 
     S(x, y) = 1 - p_y. Sets of the smallest mean size for a given coverage; may be empty where no option is likely.
     Higher = fits worse; range [0, 1]. In double precision whatever `probs` are in, so that S <= q is p >= 1 - q to the last bit.

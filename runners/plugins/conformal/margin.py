@@ -8,7 +8,7 @@ CITES = ["johansson2017model"]
 
 
 def margin(probs: Floats) -> Floats:
-    """Subtract this option's probability from that of the likeliest other option.
+    """Return (n, K) scores: the likeliest other option's probability minus this option's.
 
     S(x, y) = max of p_j over j other than y, minus p_y. Higher = fits worse; range [-1, 1]; of a question's only option -p_y. Ranks options
     within a question as `lac` does, and questions by how close the best two options are; elsewhere it is (1 + S) / 2, with the same sets.

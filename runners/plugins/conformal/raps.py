@@ -13,7 +13,7 @@ CITES = ["angelopoulos2021uncertainty", "romano2020classification"]
 def raps(
     probs: Floats, uniform: Floats, *, penalty: Annotated[float, Ge(0)] = 0.01, k_reg: Annotated[int, Ge(0)] = 1, randomised: bool = True
 ) -> Floats:
-    """Sum as `aps_randomised`, with a penalty for high ranks.
+    """Return (n, K) scores of `aps_randomised` plus a penalty per rank beyond `k_reg`.
 
     S(x, y) = mass of p_j > p_y + u p_y + penalty * max(0, rank of y - k_reg), rank 1 being the likeliest; equal options have the larger
     mass and rank, as `aps` has it. Higher = fits worse. The penalty keeps unlikely options out: sets are smaller if there are many

@@ -9,7 +9,7 @@ ALSO_KNOWN_AS = ["topk", "fixed_size", "naive_top_k"]
 
 
 def top_k(probs: Floats) -> Floats:
-    """Rank the option by probability, 1 the likeliest: all sets have the same size.
+    """Return (n, K) ranks of the options by probability, 1 the likeliest: sets of equal size.
 
     S(x, y) = number of options at least as likely as y. Higher = fits worse. The sets say nothing of a question, only how many of the
     likeliest options must be named to cover 1 - alpha: a baseline that an adaptive score has to beat. Ranks tie for many questions, so

@@ -160,7 +160,7 @@ class ExportContext:
         return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
-        """Return the scores of these answers over all samples; empty before `score` has run."""
+        """Return the scores of these answers (slice "all"); empty before `score` has run."""
         if "scores" not in self.tables:
             return []
         scores = labelled(scan(self.tables["scores"], SCORES))

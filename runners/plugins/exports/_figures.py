@@ -45,7 +45,7 @@ class NothingToDrawError(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Return the requested figures; warn of datasets that lack the data for one.
+    """Return the requested figures; a chart without data is skipped, and reported with `only`.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.
@@ -88,7 +88,7 @@ class Source:
     metrics: list[str]
 
     def points(self, name: str, *numbers: str) -> pl.DataFrame:
-        """Read the points of one plot, of this dataset and the selected models."""
+        """Read the points of plot `name`, of this dataset and models; NothingToDrawError without."""
         if name not in self.context.points:
             raise NothingToDrawError("the spec measures nothing of the kind")
         frame = read_points(self.context.points[name], ("model", "dataset", *numbers)).filter(pl.col("dataset") == self.dataset)
@@ -275,7 +275,7 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
 
 
 def _least_risk(total: float) -> list[tuple[float, float]]:
-    """Return the least possible risk at each coverage: all errors come last."""
+    """Return (coverage, least possible risk) points at error rate `total`: errors come last."""
     right = 1 - total
     return [(0.0, 0.0), *((c, max(0.0, (c - right) / c)) for c in (right + total * i / 40 for i in range(41)) if c > 0)]
 

@@ -22,7 +22,7 @@ def sha256(text: str) -> str:
 
 
 def document(entry: ExportEntry) -> Row:
-    """Return the sample in the form in which evaluation harnesses log it."""
+    """Return the sample without answers, as a dict in the form that harnesses log."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
     fields = {name: sample[name] for name in names}
@@ -31,7 +31,7 @@ def document(entry: ExportEntry) -> Row:
 
 
 def target(entry: ExportEntry) -> str:
-    """Return the reference answer in the form in which the harnesses log it.
+    """Return the reference as harnesses log it: option index or letter, or text; "" without.
 
     It is the right option's index, or its letter if it is answered in words; the reference, or a list of references as Python prints it.
     """
@@ -79,7 +79,7 @@ class HarnessTask:
         self.handle.write(json.dumps({**row, "metrics": list(measured), **measured}, ensure_ascii=False, allow_nan=False) + "\n")
 
     def means(self) -> dict[str, float | str]:
-        """Return `METRIC,none` and its standard error over the lines that have a value."""
+        """Return mean and standard error by `METRIC,none`, over the lines that have a value."""
         summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
@@ -108,7 +108,7 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
-    """Write a file per kind of question; a dataset of both kinds makes two tasks."""
+    """Write a file per kind of question (options or open) and return one task per file."""
     create_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:
@@ -143,7 +143,7 @@ def _metrics(entry: ExportEntry) -> dict[str, float | None]:
 
 
 def _label(name: str) -> str:
-    """Return the name with semicolons for commas, which separate metric and filter in the harnesses."""
+    """Return the name with semicolons for commas, which the harnesses read as separators."""
     return name.replace(",", ";")
 
 

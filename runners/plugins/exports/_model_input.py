@@ -70,7 +70,7 @@ def _png(image: PIL.Image.Image) -> bytes:
 
 
 def prompts(part: ExportPart) -> Mapping[str, str]:
-    """Return recorded prompts by sample id; empty for a model that ran here."""
+    """Return recorded prompts by sample id; empty for a model that ran here or on an error."""
     if part.recorded is None or part.source is None or not part.source.exists():
         return {}
     from qualm.runners.plugins.models.recorded import recorded

@@ -119,7 +119,7 @@ def _basis(row: dict[str, Any]) -> str:
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
-    """Return BEST or PERHAPS by (dataset, metric label, model or estimator).
+    """Return BEST, PERHAPS or "" by (dataset, metric label, model); {} without rankings.
 
     Models that were asked a part of the questions have their own ranking; of several for one column the largest is used.
     """
@@ -148,7 +148,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
-    """Return a value and its interval as texts; the second is "" if there is none."""
+    """Return a value ("undefined" if None) and its interval ("" if None) as texts."""
     if value.value is None:
         return "undefined", ""
     number = f"{value.value:.{digits}f}".replace("-", minus)
@@ -171,7 +171,7 @@ IN_TABLES = Marks()
 
 
 def caption(table: ResultTable, scoring: Mapping[str, Any], intervals: bool = True, marks: Marks = IN_TABLES) -> str:
-    """Return the caption of a table: dataset, numbers of questions, level of the intervals, and what the marks mean.
+    """Return a table's caption: dataset, question counts, interval level, meaning of marks.
 
     Args:
         intervals: whether the table shows intervals.

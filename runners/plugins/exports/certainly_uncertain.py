@@ -142,7 +142,7 @@ def _encoded(dataset: DatasetFolder, place: int) -> bytes:
 
 
 def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
-    """Return a unique file name for an image: its id, shortened with a digest if needed.
+    """Return a unique file name from an image's id, with a digest if needed; add to `taken`.
 
     Names that differ in case alone count as one, as on some file systems.
     """

@@ -107,7 +107,7 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
 
 
 def _origin(context: ExportContext, credits: DatasetCredits, creator: str, published: str, version: str, url: str) -> dict[str, Any]:
-    """Return licence, citation and origin; unknown ones are left out and counted."""
+    """Return licence, citation and origin fields; unknown ones are left out and counted."""
     creators = [{"@type": "sc:Person", "name": name.strip()} for name in creator.split(";") if name.strip()]
     page = url or (credits.source if credits.source.startswith(("https://", "http://")) else "")
     facts = {"license": _licence(credits.licence), "url": page, "creator": creators, "datePublished": published}
@@ -159,7 +159,7 @@ def _file(path: Path, top: Path) -> dict[str, Any]:
 
 
 def _record_sets(dataset: DatasetFolder, several: bool) -> list[dict[str, Any]]:
-    """Return the questions, and the names of their splits, to which a field of theirs refers."""
+    """Return Croissant's two record sets: the names of the splits, and the questions."""
     splits = sorted(set(dataset.table["split"].to_pylist()))
     picture = ("images", "The images that are asked about.") if several else ("image", "The image that is asked about.")
     fields = [_field(name, kind, about, pa.types.is_list(column)) for name, (column, kind, about) in FIELDS.items()]

@@ -15,7 +15,7 @@ MARKS = Marks("best", "perhaps", "low, high")
 
 
 def csv(context: ExportContext, *, variant: str = "clean", slice: str = "all") -> None:
-    """Write the tables of `--to latex` in one file, `tables.csv`, and a file for each table that scoring wrote: scores, rankings...
+    """Write `tables.csv` with the tables of `--to latex`, and a CSV file per table of scoring.
 
     `tables.csv` has a line for each value, with table, caption, row and column as in the report, and its mark: `best` or `perhaps`.
     In `scores.csv` the metric's label stands beside its parts: `metric`, `parameters`, `estimator`, `conformal`, `nonconformity`,

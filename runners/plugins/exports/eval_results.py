@@ -41,7 +41,7 @@ def eval_results(
         raise ExportError("-O user=... needs a link to the results beside it: -O source=https://...")
     if "scores" not in context.tables:
         raise context.without_scores()
-    by_task = _metrics(context, metric)
+    by_task = _choose_metrics(context, metric)
     parts_of: dict[str, list[ExportPart]] = {}
     for part in context.parts:
         parts_of.setdefault(part.model, []).append(part)
@@ -57,8 +57,8 @@ def eval_results(
     _write_yaml(context.folder / "benchmark" / "eval.yaml", _benchmark(context, by_task))
 
 
-def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
-    """Choose each task's metric for the leaderboard; count tasks without one."""
+def _choose_metrics(context: ExportContext, metric: str) -> dict[str, str]:
+    """Return task -> metric label of its leaderboard; tasks without one are counted as lost."""
     labels_of: dict[str, dict[str, None]] = {}
     for part in context.parts:
         labels_of.setdefault(part.task, {}).update((row["metric"], None) for row in context.scores(part))

@@ -44,7 +44,7 @@ def every_eval_ever(
         raise context.without_scores()
     for part in context.parts:
         model = model_name(part.model, context.models.get(part.model, {}), slug(developer))
-        results = [_result(context, part, row) for row in context.scores(part) if _can_be_said(context, row)]
+        results = [_result(context, part, row) for row in context.scores(part) if _is_exportable(context, row)]
         if not results:
             context.lose("models and datasets without any score")
             continue
@@ -80,7 +80,7 @@ def every_eval_ever(
         )
 
 
-def _can_be_said(context: ExportContext, row: Row) -> bool:
+def _is_exportable(context: ExportContext, row: Row) -> bool:
     """Return true if a score is defined and has a better direction; count it if not."""
     if row["value"] is None:
         context.lose("undefined scores")

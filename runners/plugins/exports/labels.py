@@ -19,7 +19,7 @@ COLUMNS = ("model", "dataset", "variant", "sample_id", "question", "reference", 
 
 
 def labels(context: ExportContext, *, n: Annotated[int, Ge(1)] = 100, seed: Annotated[int, Ge(0)] = 7) -> None:
-    """Write `labels.csv`, with a random sample of the scored answers in words of each model and dataset, and `pictures/`.
+    """Write `labels.csv`, a random sample of each model's scored answers, and `pictures/`.
 
     People fill in `rating`: 1 right, 0 wrong, or between; where `reference` is empty, abstaining is right. `is_refusal` (1 abstains, 0
     does not) may stay empty. Models are asked about the same questions where they answered them. Rows are in random order, so that the

@@ -43,7 +43,7 @@ def dpo(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Learn to prefer a pair member's own answer to its partner's, relative to the base model.
+    """Return a recipe that prefers a pair member's own answer to its partner's (DPO).
 
     Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
     the answer's tokens, end of turn included; the reference is the base model (adapter off, or a frozen copy). Lower is better.

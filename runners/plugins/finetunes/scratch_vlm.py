@@ -39,7 +39,7 @@ def scratch_vlm(
     vision_layers: Annotated[int, Ge(1)] = 2,
     patch: Annotated[int, Ge(2)] = 8,
 ) -> TrainingRecipe:
-    """Train a LLaVA-style model from scratch on the scenes of `synthetic_scenes` datasets.
+    """Return a recipe of a LLaVA-style model from scratch on `synthetic_scenes` datasets.
 
     Questions are drawn afresh from the scene graphs at every step; the datasets' own questions are not used.
 

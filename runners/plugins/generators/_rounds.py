@@ -29,7 +29,7 @@ class Context(Protocol):
     notes: dict[str, Any]
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count an unusable item."""
+        """Count `count` unusable items under a reason."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def hf(
     revision: str | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> HfGenerator:
-    """Load a transformers model (safetensors, tokenizer or processor, template) from a folder.
+    """Return a generator from a transformers model's folder; weights are read when needed.
 
     Args:
         artifact: the entry of registry/data/ that holds it.
@@ -187,7 +187,7 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Read prompts into a cache; their common beginning is read once and kept."""
+        """Read prompts and return their key-value caches; the common beginning is read once."""
         assert self._network is not None
         shared = list(ids[0][: min(min(common_prefix_length(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
@@ -200,7 +200,7 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generate(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Generate by transformers' own loop, for images and models without key-value cache.
+        """Return new tokens and the prompt's length per prompt, by transformers' own loop.
 
         Returns:
             The new tokens of each prompt, and the number of tokens in each prompt.
@@ -244,7 +244,7 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """Return what all requests of a batch must have in common: length, images, temperature."""
+        """Return what requests of a batch share: reply length, whether images, temperature."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 

@@ -30,7 +30,7 @@ def openai(
     sampling: bool = True,
     structured: Literal["json_schema", "no"] | None = None,
 ) -> OpenAI:
-    """Ask a server with OpenAI's protocol, set up in qualm.toml (docs/how-to/servers.md).
+    """Return a generator on a server with OpenAI's protocol (docs/how-to/servers.md).
 
     Args:
         model: as the server names it. Use a dated name: a change of the model behind a name goes unnoticed.
@@ -78,7 +78,7 @@ class OpenAI:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
-        """Ask for a reply by the request's JSON Schema, or for text if the server refuses it."""
+        """Return a reply by the request's JSON Schema, or a plain one if the server refuses it."""
         try:
             reply = _read(self.client.ask({**self._body(request), "response_format": _format(request.schema)}))
         except UnusableReplyError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
-    """Write pairs about one scene, and rewritten questions, from fixed templates.
+    """Return a generator of question pairs and rewrites about scenes, by fixed templates.
 
     Args:
         refusals: `all`: abstentions are drawn from all the category's ways. `first`: always "I don't know."

@@ -7,7 +7,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def rerender(context: PairContext) -> Inpainter:
-    """Render the scene graph without the objects; the mask is not used.
+    """Return an inpainter that renders the scene graph without the objects, and no mask.
 
     Raises:
         PairError: a target without a scene graph.

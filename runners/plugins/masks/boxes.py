@@ -7,7 +7,7 @@ from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:
-    """Mask the union of the boxes from saliency, or of scene-graph objects' visible parts.
+    """Return a masker of the union of saliency's boxes, else those of scene-graph objects.
 
     No mask: "no box" where none is given, "out of frame" where none of them touches the image.
     """

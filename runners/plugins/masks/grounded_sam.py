@@ -47,7 +47,7 @@ def grounded_sam(
     text_threshold: Annotated[float, Ge(0), Le(1)] = 0.25,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32",
 ) -> Masker:
-    """Mask the pixels of all objects that are detected by a name.
+    """Return a masker of the pixels of all objects that are detected by their name.
 
     The detector is asked with the name in lower case and a period after it, as it was trained; all its boxes above the
     threshold count, and the mask is the union of SAM's single masks of them.
@@ -104,9 +104,9 @@ class _GroundedSam:
             for start in range(0, len(places), self.settings.batch):
                 part = places[start : start + self.settings.batch]
                 for i, mask in zip(part, self._make([batch[i] for i in part], [prompts[i] for i in part]), strict=True):
-                    packed[keys[i]] = _packed(mask)
+                    packed[keys[i]] = _to_bytes(mask)
                     self.cache.put(keys[i], packed[keys[i]])
-        return [_unpacked(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
+        return [_from_bytes(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
 
     def _make(self, batch: Sequence[MaskRequest], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:
         corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in prompts]
@@ -210,12 +210,12 @@ def _clip(corners: Sequence[Box], item: MaskRequest) -> list[Box]:
     return [(a, b, c, d) for a, b, c, d in cut if c > a and d > b]
 
 
-def _packed(mask: Mask) -> bytes:
+def _to_bytes(mask: Mask) -> bytes:
     """Return a mask as bits, or a reason as text, in bytes; the first byte says which."""
     return b"r" + mask.encode() if isinstance(mask, str) else b"m" + np.packbits(mask).tobytes()
 
 
-def _unpacked(raw: bytes, height: int, width: int) -> Mask:
+def _from_bytes(raw: bytes, height: int, width: int) -> Mask:
     if raw[:1] == b"r":
         return raw[1:].decode()
     return np.unpackbits(np.frombuffer(raw[1:], np.uint8), count=height * width).reshape(height, width).astype(bool)

@@ -97,7 +97,7 @@ class BatchedModel(ABC):
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, inputs: Sequence[tuple[str, ...]]) -> Floats | None:
-        """Return the values of a batch; None, with smaller batches next, if memory is too small."""
+        """Return a batch's values; None if memory is too small, and make the next ones smaller."""
         import torch
 
         batch = self._tokenizer(*_columns(inputs), truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")

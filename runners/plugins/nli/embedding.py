@@ -29,7 +29,7 @@ def embedding(
     pooling: Literal["mean", "cls"] = "mean",
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> NliEngine:
-    """Load a sentence encoder, for estimators with `similarity: cosine`; it tells no entailment.
+    """Return a sentence encoder for `similarity: cosine`; it tells no entailment.
 
     A text's embedding is the encoder's last hidden state, averaged over the text's tokens (special tokens included, padding not), scaled to
     length 1. Texts are encoded as they are, without a prompt.

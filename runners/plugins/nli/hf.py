@@ -33,7 +33,7 @@ def hf(
     labels: list[str] | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> NliEngine:
-    """Load a transformers NLI classifier (safetensors, tokenizer, config) from one folder.
+    """Return a transformers NLI classifier from a folder; its first batch loads the weights.
 
     Args:
         artifact: the entry of registry/data/ that holds it.

@@ -17,7 +17,7 @@ _NEGATES = re.compile(
 
 
 def lexical(context: NliContext) -> NliEngine:
-    """Infer entailment if the hypothesis's words are consecutive in the premise.
+    """Return an engine without a model: entailment if the premise has the hypothesis's words.
 
     Words are compared without case, punctuation and articles, and "two" equals "2", as for the judge `rules`. The rules, in order:
     neither text has a word: entailment if the texts are equal; only one negates ("no", "not", "never"...): contradiction; the hypothesis's

@@ -58,7 +58,7 @@ class Painted:
 
 @dataclass(frozen=True)
 class Painter:
-    """Makes inpainted images of targets: mask, control, inpainting; counts every failure."""
+    """Maker of inpainted images of targets: mask, control, inpainting; counts failures."""
 
     context: PairContext
     source: DatasetFolder
@@ -89,7 +89,7 @@ class Painter:
         if not self.control:
             return [plan for plan, _ in masked]
         plans = []
-        for (plan, _), other in zip(masked, self._controls(masked), strict=True):
+        for (plan, _), other in zip(masked, self._find_controls(masked), strict=True):
             if other is None:
                 self.context.drop("no other thing as a control")
             else:
@@ -116,12 +116,12 @@ class Painter:
         grown = dilated(shape, self.dilate)
         return "mask covers the image" if grown.all() or grown.mean() > self.largest else grown
 
-    def _controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
+    def _find_controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
         """Return, per target, a job that removes another object, and its proof; None if none.
 
         For a photograph without other known objects, move the target's own dilated mask.
         """
-        controls = [None if plan.target.others or plan.target.scene else self._moved(plan, shape) for plan, shape in masked]
+        controls = [None if plan.target.others or plan.target.scene else self._move_mask(plan, shape) for plan, shape in masked]
         orders = [self._order(plan.target) for plan, _ in masked]
         for turn in range(CONTROLS):
             open_ = [i for i in range(len(masked)) if controls[i] is None and turn < len(orders[i])]
@@ -132,8 +132,8 @@ class Painter:
                     controls[i] = Job(item.target, item.thing, item.picture, grown), proof
         return controls
 
-    def _moved(self, plan: Planned, shape: np.ndarray) -> tuple[Job, str] | None:
-        """Return a job with the mask moved off the target's pixels; None if no place is found."""
+    def _move_mask(self, plan: Planned, shape: np.ndarray) -> tuple[Job, str] | None:
+        """Return a job with the mask moved off the target, and ""; None if no place is found."""
         (job,) = plan.jobs
         rng = self.context.rng("control", plan.target.key)
         places = np.argwhere(job.mask)
@@ -159,7 +159,7 @@ class Painter:
 
 
 def prove_removal(target: Target) -> str | None:
-    """Return the proof that only the image with the object answers the question; None if not."""
+    """Return a text that proves that only the image with the object answers; None if not."""
     assert target.scene is not None
     reduced = remove_objects(target.scene, target.thing.objects)
     try:
@@ -172,7 +172,7 @@ def prove_removal(target: Target) -> str | None:
 
 
 def prove_control(target: Target, other: Thing) -> str | None:
-    """Return the proof that removing another object keeps the answer; None if it does not."""
+    """Return the proof that the answer survives removing `other`; None if not, "" unproved."""
     if target.scene is None:
         return ""
     left = possible_answers(parse_query(target.question), remove_objects(target.scene, other.objects))

@@ -58,7 +58,7 @@ class QuestionOptions:
 
 
 class Questioner:
-    """Asks a model for questions that only the first of two images answers."""
+    """Writer of questions that only the first of two images answers, by a model."""
 
     def __init__(self, context: PairContext, asking: QuestionOptions) -> None:
         """Open the generator; PairError if it cannot be opened."""
@@ -69,7 +69,7 @@ class Questioner:
             self.prompt = replace_sections(read_prompt("extraneous", asking.prompt), about)
 
     def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
-        """Yield (images, text) of each pair that got a question; drop and count the others.
+        """Yield (images with the new question, abstention); drop and count pairs without one.
 
         Raises:
             PairError: the generator fails.

@@ -54,7 +54,7 @@ def inpainted(
     idk: list[Literal["dont_know", "dont_see", "there_is_no", "cant_see"]] | None = None,
     control: bool = False,
 ) -> Iterator[Image | Sample]:
-    """Ask a question about its image, and about the image without the object in question.
+    """Yield per question the image without its object, and samples on both images.
 
     Args:
         dataset: its images are used; each pair keeps its split and group.

@@ -32,7 +32,7 @@ def scene_twins(
     held_out: bool = True,
     decline: Literal["all", "first"] = "all",
 ) -> Iterator[Image | Sample]:
-    """Make two images and two questions of a scene, each answerable from one image only.
+    """Yield two images and four samples per scene: each of two questions fits one image only.
 
     Each question and each image occurs once with an answer and once without, so a model that sees only one of them is right half of the
     time. Every pair is proved from the scene graphs.

@@ -9,7 +9,7 @@ from PIL.Image import Image
 
 @lru_cache(maxsize=64)
 def brightness_table(factor: float) -> list[int]:
-    """Return the new level of each level 0..255, three times, by Pillow's `Brightness`.
+    """Return 768 levels: Pillow's `Brightness` of 0..255, once for each of three channels.
 
     Black is blended channel by channel, so a level's new value depends on the level alone; looking it up takes half the time.
     """
@@ -31,7 +31,7 @@ def to_pixels(length: float, image: Image, relative: bool) -> float:
 
 
 def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
-    """Return n random unsigned integers (`<u2` or `<u4`), the same on every machine."""
+    """Return (n,) random unsigned integers of a dtype (`<u2`, `<u4`), equal on all machines."""
     import numpy as np
 
     wide = rng.bit_generator.random_raw(-(-n * np.dtype(dtype).itemsize // 8))
@@ -40,7 +40,7 @@ def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
 
 @lru_cache(maxsize=1)
 def normal_quantiles() -> Any:
-    """Return the 65,536 quantiles of a standard normal number at (i + 1/2) / 65536."""
+    """Return the (65,536,) quantiles of a standard normal number at (i + 1/2) / 65536."""
     from statistics import NormalDist
 
     import numpy as np
@@ -51,7 +51,7 @@ def normal_quantiles() -> Any:
 
 @lru_cache(maxsize=16)
 def noise_table(sigma: float) -> Any:
-    """Return, for each value of 16 random bits, a rounded normal number within 255."""
+    """Return (65,536,) rounded normal numbers within +-255, one for each value of 16 bits."""
     import numpy as np
 
     return np.clip(np.rint(normal_quantiles() * sigma), -255, 255).astype(np.int16)

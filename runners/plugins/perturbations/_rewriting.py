@@ -174,7 +174,7 @@ def _after_arrow(question: str, row: str) -> str:
 
 
 def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
-    """Return the new question's line in a reply of several lines, or its text in JSON."""
+    """Return the new question's line in a reply or text in JSON; NoPairError if not one."""
     for value in find_json(clean_reply(reply)):
         if (lone := _only_text(value)) is not None:
             return lone
@@ -236,7 +236,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
 
 
 def _with_variants(values: Iterable[Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects with a key `amb` or `ive`, also nested, or as JSON within texts."""
+    """Yield the dicts with a key `amb` or `ive`, also nested, or as JSON within texts."""
     for value in values:
         if isinstance(value, dict) and value.keys() & {"amb", "ive"}:
             yield value

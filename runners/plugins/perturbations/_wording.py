@@ -17,5 +17,5 @@ def as_question(text: str) -> str:
 
 
 def finish_edit(question: str, edited_text: str) -> str:
-    """Return the edited text with a question mark; the question if the edit changed nothing."""
+    """Return the edited text, ended by a question mark; the question as it is if unchanged."""
     return question if edited_text == question else as_question(edited_text)

@@ -120,7 +120,7 @@ class Clip:
         self._lock = threading.Lock()
 
     def relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
-        """Return the relevance of an image's patches to a question, (rows, columns)."""
+        """Return the (rows, columns) relevance of an image's patches to a question, from a cache."""
         about = (source, *((layer,) if source in LAYERED else ()), *((question,) if source != "class_attention" else ()))
         key = self.cache.key(pixel_digest(image), *about)
         raw = self.cache.get(key)
@@ -140,7 +140,7 @@ class Clip:
         return attention.mean(axis=0) if source == "class_attention" else self._contribution(attention, values, question, layer)
 
     def _attention(self, image: Image, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class token's attention (heads, patches), and the patches' values."""
+        """Return the class token's attention (heads, patches), and values (patches, units)."""
         import torch
 
         model, _, _ = self._open()
@@ -160,7 +160,7 @@ class Clip:
         return attentions[layer][0, :, 0, 1:].double().cpu().numpy(), values[0][0, 1:].double().cpu().numpy()
 
     def _contribution(self, attention: np.ndarray, values: np.ndarray, question: str, layer: int) -> np.ndarray:
-        """Return each patch's contribution, by one layer, to the similarity with the question.
+        """Return (patches,) contributions, by one layer, to the similarity with the question.
 
         The class token gets the sum over heads of attention * value, mapped by the layer's output; the last norm centres and weighs it, and
         the projection is compared with the question's. All of it is linear in a patch's contribution, the norm's division aside.
@@ -196,7 +196,7 @@ class Clip:
         return relevance
 
     def _words(self, question: str) -> Any:
-        """Return the question's token ids for CLIP, then the end token; None without known words."""
+        """Return the text model's inputs (token ids of the question); None without known words."""
         model, _, tokenizer = self._open()
         if tokenizer is None:
             raise PerturbError(

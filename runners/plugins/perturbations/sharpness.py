@@ -10,7 +10,7 @@ MODALITY = "image"
 
 
 def sharpness(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.0) -> list[Image]:
-    """Move every pixel towards a smoothed version of the image, or away from it.
+    """Move pixels towards a smoothed image, or away from it if `factor` is above 1.
 
     Pillow's `ImageEnhance.Sharpness(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 

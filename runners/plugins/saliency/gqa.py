@@ -24,7 +24,7 @@ COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown",
 
 
 def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
-    """Find all GQA objects with a name in the question's annotations, with their boxes.
+    """Yield a Target per row: all GQA objects of the name that the question is about.
 
     Args:
         folder: the dataset, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
@@ -77,7 +77,7 @@ def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, An
     boxes = tuple(_box(o) for o in objects.values() if o["name"] in names)
     others = tuple(_thing(o["name"], [o]) for o in objects.values() if o["name"] not in attached)
     thing = Thing(names[0], names[0], boxes)
-    return Target(row["sample_id"], row, row["question"], answer, thing, partial(_asks, objects, names, row["question"]), others)
+    return Target(row["sample_id"], row, row["question"], answer, thing, partial(_other_questions, objects, names, row["question"]), others)
 
 
 def _in_order(words: Mapping[str, Any]) -> list[str]:
@@ -93,7 +93,7 @@ def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
     return float(thing["x"]), float(thing["y"]), float(thing["w"]), float(thing["h"])
 
 
-def _asks(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
+def _other_questions(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
     """Return (question, answer) about the colour and relations of uniquely named objects."""
     pairs: list[tuple[str, str]] = []
     for name in names:

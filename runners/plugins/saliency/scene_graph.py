@@ -27,7 +27,7 @@ def scene_graph(
     each: Annotated[int, Ge(1)] = 1,
     alone: bool = False,
 ) -> Iterator[Target]:
-    """Find the object in the scene graph that matches the words of the question.
+    """Yield a Target per question about objects of a scene graph, drawn or the dataset's own.
 
     Args:
         folder: a dataset of scenes, with its graphs beside the images.
@@ -91,7 +91,7 @@ def _target(key: str, row: Row, scene: Scene, question: str, answer: str) -> Tar
     meant = matching_objects(scene, phrase)
     others = tuple(_thing(scene, i) for i in range(len(scene["objects"])) if i not in meant)
     thing = Thing(noun_phrase(phrase), noun_phrase(phrase, plural=True), objects=meant)
-    return Target(key, row, question, answer, thing, partial(_asks, scene, meant, question), others, scene)
+    return Target(key, row, question, answer, thing, partial(_other_questions, scene, meant, question), others, scene)
 
 
 def _thing(scene: Scene, i: int) -> Thing:
@@ -99,7 +99,7 @@ def _thing(scene: Scene, i: int) -> Thing:
     return Thing(noun_phrase(phrase), noun_phrase(phrase, plural=True), objects=(i,))
 
 
-def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
+def _other_questions(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
     """Return other (question, answer) pairs about an attribute of these objects."""
     forms = [text for ask, when, text in FORMS if (ask, when) == ("attribute", "now")]
     answers: dict[str, str] = {}
