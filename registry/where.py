@@ -85,7 +85,7 @@ class Expression:
 
 
 def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, str] | None = None) -> Expression:
-    """Parse a `where:` expression.
+    """Parse a `where:` expression; raise WhereError at the first mistake.
 
     Args:
         meta: the keys that a sample's `meta` may have; None allows any name.

@@ -56,7 +56,7 @@ class PlannedStage:
 
     @property
     def tracked(self) -> dict[str, Any]:
-        """Return the part of the stage's JSON that DVC compares."""
+        """Return the part of the stage's JSON that DVC compares: parameters, seed, versions."""
         code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
         return {"params": to_mappings(self.params), "seed": self.seed, **code}
 
@@ -111,6 +111,6 @@ def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
 
 
 def hub_models(stages: Iterable[PlannedStage]) -> list[tuple[str, str | None]]:
-    """Return (name, revision) of the hub models that stages read, sorted."""
+    """Return (name, revision or None) of the hub models that stages read, sorted."""
     uses = (args for stage in stages for ref in stage.refs for _, args in ref.uses)
     return sorted({(args[HUB], args.get(REVISION)) for args in uses if args.get(HUB) and REVISION in args}, key=str)

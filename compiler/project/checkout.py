@@ -97,7 +97,7 @@ class Project:
         return list(plans.values())
 
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.FileChanges:
-        """Compile specs and return what was written.
+        """Compile specs; return what was written, or with `check` what is out of date.
 
         Args:
             specs: names or paths; None = the default spec, compiled specs, and plot templates.

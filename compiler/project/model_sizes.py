@@ -47,7 +47,7 @@ class Size:
     """The output layer is the input embedding."""
 
     def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
-        """Return the bytes of the weights in memory.
+        """Return the bytes of the weights in memory, the language model's layers quantised.
 
         Only linear layers of the language model are quantised; embedding, output layer and vision tower stay as `dtype`.
         """

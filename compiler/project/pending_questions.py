@@ -18,7 +18,7 @@ def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[p
 
 
 def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return `columns` of the questions to ask, a table per dataset and variant.
+    """Return `columns` of the questions to ask, a table per dataset and variant, or None.
 
     Variants without the image are asked only the scored questions. None if a dataset is not built.
     """
@@ -28,7 +28,7 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables that `select` makes of each dataset's asked rows and scored rows.
+    """Return the tables that `select` makes of each dataset's asked and scored rows, or None.
 
     None if a dataset is not built.
     """

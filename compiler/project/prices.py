@@ -160,7 +160,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Return the estimated cost of a perturbation whose questions a server rewrites.
+    """Return the estimated cost of a perturbation by a server; 0 if an earlier stage pays it.
 
     Perturbations with the same prompt and arguments share replies: `readers` records which stage asks first.
     """

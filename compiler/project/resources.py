@@ -97,7 +97,7 @@ class MemoryEstimate:
 
 
 def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
-    """Estimate the bytes for a batch of questions.
+    """Estimate the bytes on the device for one batch, by what holds them.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
     about the answer is read from a copy of it; activations = batch x prompt x 16 x hidden width; logits = batch x answers x vocabulary
@@ -138,7 +138,7 @@ class Seconds:
 
 
 def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
-    """Estimate the time of one question.
+    """Estimate the seconds that a GPU takes for one question of a batch, by phase.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
     to an image token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens

@@ -89,7 +89,7 @@ def _in_words(problems: Iterable[Problem]) -> str:
 def bind_arguments(
     plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
-    """Return a call's values by positional parameter, its `Ref`, and the columns these read.
+    """Return {positional parameter: value} of a call, its `Ref`, {parameter: column read}.
 
     Returns:
         The value of each positional parameter; the plugin with its parameters; and the column that each positional parameter reads with
@@ -118,7 +118,7 @@ def bind_arguments(
 
 
 def estimator(plugin: Plugin) -> Function:
-    """Return an estimator as a function of columns.
+    """Return an estimator as a function of columns, which gives (n,) uncertainties.
 
     It gives (n,) uncertainties, HIGHER = MORE UNCERTAIN, NaN where undefined.
     """
@@ -138,7 +138,7 @@ def estimator(plugin: Plugin) -> Function:
 
 
 def metric(plugin: Plugin) -> Function:
-    """Return a metric as a function of columns.
+    """Return a metric as a function of columns, which gives one number.
 
     It gives one number over all rows, NaN if undefined. Rows that lack a column are left out.
     """
@@ -161,7 +161,7 @@ def metric(plugin: Plugin) -> Function:
 
 
 def score(plugin: Plugin) -> Function:
-    """Return a nonconformity score as a function.
+    """Return a nonconformity score as a function, which gives (n, K) scores of options.
 
     It gives (n, K) scores of options, HIGHER = FITS WORSE, NaN beyond a question's last option.
     """

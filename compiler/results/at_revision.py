@@ -142,7 +142,7 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
 
 
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
-    """Return {stage: lock entry} of a spec at a commit.
+    """Return {stage: lock entry} of a spec at a commit; {} if it has none there.
 
     The default spec's entries are in the lock of the root.
     """

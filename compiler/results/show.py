@@ -38,7 +38,7 @@ def show_results(
     slices: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """Print or select a spec's scores: `qualm show`.
+    """Print the scores of a spec that fit the filters, as tables or JSON: `qualm show`.
 
     Without filters the clean variant, all questions and macro averages, and one conformal setting.
     """

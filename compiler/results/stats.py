@@ -71,7 +71,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return rows on how well question or image alone predict answerability.
+    """Return rows on how well question or image alone tell answerability; [] with one class.
 
     Their columns are SHORTCUTS; there are none with one class.
     """

@@ -107,7 +107,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
 
 
 def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
-    """Send the objects that the remote lacks; add an obstacle for each kind still missing."""
+    """Send objects that the remote lacks; add counts and obstacles of missing to `outcome`."""
     cache, now, (history, unreadable) = cache_folder(root), objects_now(root), objects_of_history(root)
     store.get({h for h in now if h.endswith(".dir") and listing(cache, h) is None})  # listings name the needed files
     needed, before = with_files(now, cache), with_files({**objects_of_runs(root), **history}, cache)
@@ -149,7 +149,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
-    """Pull in a clone; add obstacles for damage (or `repair` it) and for stages it would run."""
+    """Pull in a clone; add damage (or `repair` it) and stages it would run to `outcome`."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:

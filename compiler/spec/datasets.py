@@ -78,7 +78,7 @@ def _limit(limit: Mapping[Any, Any]) -> dict[str, Any]:
 def _prepared(
     reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None, Ref | None]]:
-    """Yield the points of a sweep: swept values, adapter's arguments, preparation, judge."""
+    """Yield (swept values, adapter's arguments, preparation or None, judge or None) per point."""
     beside = (PREPARE, ANSWERABLE_BY)
     extended = replace(adapter, parameters=(*adapter.parameters, *beside))
     given = {**parameters, PREPARE.name: entry.prepare, ANSWERABLE_BY.name: entry.answerable_by}
@@ -95,7 +95,7 @@ def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """Return a dataset's card and adapter, which is None if nothing reads its data yet.
+    """Return (card, adapter or None if nothing reads the data yet); None if either is wrong.
 
     None with a recorded problem if either is wrong.
     """

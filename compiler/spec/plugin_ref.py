@@ -111,5 +111,5 @@ def prompts_folder() -> Path:
 
 
 def slug(label: str) -> str:
-    """Convert a label to a part of a path or stage name."""
+    """Convert a label to a part of a path or stage name: other characters become "-"."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)

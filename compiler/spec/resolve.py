@@ -44,7 +44,7 @@ def _resolve_valid(
 
 
 def read_run_wide(root: Path) -> RunWide:
-    """Read and check params.yaml."""
+    """Read and check params.yaml; raise SpecError with every mistake."""
     document = load(root / "params.yaml", root)
     problems = Problems()
     run_wide = validate.model(RunWide, document, problems)

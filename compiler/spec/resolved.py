@@ -58,7 +58,7 @@ class Resolved:
 
     @property
     def blind_models(self) -> list[str]:
-        """Return the names of text-only and shuffled-image baselines."""
+        """Return the names `MODEL+KIND` of the text-only and shuffled-image baselines."""
         return [abstaining_name(model, BLIND[way]) for way, models in self.blind.items() for model in models]
 
     @property
@@ -104,7 +104,7 @@ class AbstentionUse(FittedUse[Abstention]):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return the names of the abstaining models."""
+        """Return the names `MODEL+METHOD` of its models with this method of abstaining."""
         return tuple(abstaining_name(model, method_name(self.label, self.entry.fit)) for model in self.of)
 
 

@@ -55,7 +55,7 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
 
 
 def sound_part(kind: type[M], document: Document, problems: list[Problem], needed: Mapping[str, Any]) -> tuple[M | None, Document]:
-    """Return the valid part of a document, as a model and as it is; append every problem.
+    """Return (model, document) of the valid part; None as model if none is; append problems.
 
     Args:
         needed: values for required keys that are missing or wrong.
@@ -137,7 +137,7 @@ def _expected(detail: Any) -> str:
 
 
 def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
-    """Return the keys of the mapping at a path of a model."""
+    """Return the keys that a model declares at a path; [] where it declares no mapping."""
     current: Any = kind
     for part in path:
         fields = current.model_fields if _is_model(current) else {}
@@ -262,7 +262,7 @@ def combinations(
     owner: str,
     fallbacks: Mapping[str, Any] | None = None,
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return (swept, all) parameters for every combination of swept values.
+    """Return (swept, all) parameters for every combination of swept values; append problems.
 
     Args:
         fallbacks: defaults of params.yaml, which replace those of the plugin.

@@ -96,7 +96,7 @@ def dotted(path: Path_) -> str:
 
 
 def load(path: Path, root: Path | None = None) -> Document:
-    """Read a spec and everything it `extends`.
+    """Read a spec and everything it `extends`; raise SpecError for any mistake in the text.
 
     Raises:
         SpecError: with every problem of the text; nothing is partly loaded.

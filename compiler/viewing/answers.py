@@ -70,7 +70,7 @@ class AnswerTable:
 
     @cached_property
     def percentiles(self) -> pl.DataFrame:
-        """Return, for each answer and estimator, the share of its model's less uncertain answers."""
+        """Return (answers, estimators): the share of the model's answers that are less uncertain."""
         return self.rows.select(
             ((pl.col(f"uncertainty[{name}]").rank("min") - 1) / pl.col(f"uncertainty[{name}]").count())
             .over("model")

@@ -49,7 +49,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return (question, answers), from fields or a conversation's first turns.
+        """Return (question or None, answers), from fields or a conversation's first turns.
 
         Raises:
             AdapterError: they are of another kind.

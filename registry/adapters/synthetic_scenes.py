@@ -160,7 +160,7 @@ def _ask(task: _Task, scene: Scene) -> list[SceneQuestion]:
 
 
 def _fresh(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
-    """Return the first drawn question that is new to the scene, else the last."""
+    """Return the first drawn question that is new to the scene, else the last, maybe None."""
     texts = {q.text for q in earlier}
     question = None
     for question in drawn:

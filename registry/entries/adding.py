@@ -252,7 +252,7 @@ def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) 
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write the files that the card's adapter derives, and return {file: its path}.
+    """Write the files that an adapter derives, add them to `inspection`; return {file: path}.
 
     They are noted in `inspection`, with the notes for people.
     """
@@ -362,7 +362,7 @@ def _publish(
     card: Card,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> Added:
-    """Move the DVC file, then the data, into place.
+    """Move the DVC file, then the data, into place; return what happened as `Added`.
 
     The DVC file is the truth: after a kill between the two, the next `dvc checkout` or `qualm data add` brings the data.
     """

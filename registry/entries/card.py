@@ -307,7 +307,7 @@ def load_all_cards(folder: Path | None = None) -> list[Card]:
 
 
 def load_card(name: str, folder: Path | None = None) -> Card:
-    """Load and check a card by name.
+    """Load and check a card by name; raise CardError for none, two or an invalid one.
 
     Raises:
         CardError: no such card (with the nearest name), two of that name, or every problem of its file.

@@ -57,7 +57,7 @@ def client(timeout: float = 30) -> httpx.Client:
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Return the size in bytes that a file's server announces, None if it does not say.
+    """Return the size in bytes that a server announces, or None; add it to `silent` if mute.
 
     Args:
         silent: hosts that did not answer; they are not asked again, and another one is added.

@@ -201,7 +201,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return {file: recorded MD5} of an entry, from verified hashes, cache or a local remote.
+    """Return {file: recorded MD5} of an entry, from `hashes` or a store; None if unknown.
 
     None if none of them has it.
     """

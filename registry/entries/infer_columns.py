@@ -358,7 +358,7 @@ def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[s
 
 
 def _are_truths(values: Sequence[Any]) -> bool:
-    """Return whether all values say true or false."""
+    """Return whether each value is a word for true or a word for false, in any letter case."""
     return all(str(v).strip().lower().removesuffix(".0") in TRUTH for v in values)
 
 

@@ -25,7 +25,7 @@ class ProcessLock:
         self._lock: BaseFileLock | None = None
 
     def acquire(self, holder: str = "", wait: bool = False) -> bool:
-        """Acquire the lock, and return whether this succeeded.
+        """Try to acquire the lock, or `wait` for it; return whether this process holds it now.
 
         Args:
             holder: shown to others while this process holds the lock.

@@ -185,7 +185,7 @@ def facts(data: bytes) -> Facts:
 
 
 def check(path: Path) -> None:
-    """Read an image file to its end, to see whether it is whole.
+    """Read an image file to its end; raise PictureError if it is damaged or cut short.
 
     Raises:
         PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.

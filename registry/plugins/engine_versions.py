@@ -103,7 +103,7 @@ def plugin_of(module: str) -> tuple[str, str] | None:
 
 
 def versioned_kinds(module: str) -> tuple[str, ...] | None:
-    """Return the kinds of answers whose versions stand for a module's content.
+    """Return the kinds of answers whose versions stand for a module, () the engine's; or None.
 
     () for the engine itself; None if the content of the module's file counts.
     """

@@ -124,7 +124,7 @@ def _also_known_as(file: Path) -> tuple[str, ...]:
 
 @cache
 def _declared_names(file: Path, *_stamp: int) -> tuple[str, ...]:
-    """Read the names, once per stamp: finding one name reads the files of all plugins."""
+    """Return the names that a plugin's file declares, cached by its stamp; () if unreadable."""
     try:
         others = registry.constants_of(file)[0].get("ALSO_KNOWN_AS", ())
     except PluginError:

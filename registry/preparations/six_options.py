@@ -104,7 +104,7 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """Return up to four options of a question, and the index of the right one in them.
+    """Return (up to four options of a question, index of the right one); None if impossible.
 
     Return None if an option names letters whose meaning would change.
     """

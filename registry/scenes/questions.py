@@ -138,7 +138,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraf
 
 
 def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
-    """Draw a phrase that fits no object; half the time each of its values fits some object."""
+    """Draw a phrase that fits no object, half the time of values that fit one; None if none."""
     attributes = attributes_of(scene)
     here = [{a: t[a] for a in attributes} for t in scene["objects"]]
     for near in (rng.random() < 0.5, False):
@@ -257,7 +257,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Draw a question on the quadrant of one object seen from another, with wrong options.
+    """Draw a question on an object's quadrant seen from another, with wrong options; or None.
 
     None if no two objects are far enough apart.
     """

@@ -113,7 +113,7 @@ def parse_question(text: str) -> ParsedQuestion | None:
 
 
 def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | None = None) -> Rewrite | None:
-    """Rewrite a question to be invalid (inv), subjective (sbj), ambiguous (amb), unseen (ive).
+    """Rewrite a question as invalid (inv), subjective (sbj), ambiguous or unseen; or None.
 
     Args:
         kind: one of these four; KeyError for any other.
@@ -137,7 +137,7 @@ def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene
 
 
 def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Drop the fewest attributes that make "the ..." fit objects with different answers.
+    """Drop the fewest attributes so that "the ..." has several answers; None if impossible.
 
     Only questions that are not answered by yes or no or a number can be made ambiguous.
     """
@@ -158,7 +158,7 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Ask for something that no scene graph fixes; "the ..." still fits one object."""
+    """Ask for something that no scene graph fixes; None unless "the ..." fits one object."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_mention_object(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:

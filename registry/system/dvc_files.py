@@ -103,7 +103,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None:
-    """Return the `.dvc` file that tracks a path or a folder above it, and its MD5.
+    """Return (`.dvc` file that tracks a path or a folder above it, MD5 or None), or None.
 
     None if no file tracks the path; the MD5 is None if the file records none.
     """

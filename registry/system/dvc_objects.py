@@ -93,7 +93,7 @@ def object_path(store: Path, md5: str) -> Path:
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """Return {relative path: MD5} of a folder's files, from its list in a cache or remote.
+    """Return {path: MD5} of a folder's files by its list in a cache or remote; None if bad.
 
     None where the list is missing or damaged, or names a path outside of the folder.
     """
