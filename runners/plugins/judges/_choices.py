@@ -472,7 +472,7 @@ def _opening(reply: _Reply) -> int | None:
 
 
 def _concluded(reply: _Reply) -> int | None:
-    """Return the index of the option in the last conclusion; None without one, SEVERAL if not one."""
+    """Return the option index in the last conclusion; SEVERAL if not one, None without one."""
     if result := _RESULT.search(reply.text):
         return reply.place(result[1])
     for k in range(len(reply.named) - 1, -1, -1):
@@ -487,7 +487,7 @@ def _only(places: set[int]) -> int:
 
 
 def _measured(reply: _Reply) -> int | None:
-    """Return the index of the option with the highest share or rank; None without any, SEVERAL if tied."""
+    """Return the option index with the highest share or rank; SEVERAL if tied, else None."""
     for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
         shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
         shares = {place: share for place, share in shares.items() if place >= 0}

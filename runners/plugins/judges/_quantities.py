@@ -204,7 +204,7 @@ def unit_of(text: str) -> str:
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the number that a whole text is, with at most a unit; None if it is anything else.
+    """Return the number that a whole text is, with at most a unit; None for anything else.
 
     >>> read_quantity("$1,000.50").value, read_quantity("5 or 6"), read_quantity("about 5 km").unit
     (Fraction(2001, 2), None, 'km')

@@ -115,7 +115,7 @@ def is_english(text: str) -> bool:
 
 
 def is_foreign(text: str) -> bool:
-    """Return true if a lower-case text has at least two foreign function words, and more than English."""
+    """Return true if a lower-case text has >= 2 foreign function words and fewer English ones."""
     foreign = len(_FOREIGN.findall(text))
     return foreign > 1 and foreign > len(_ENGLISH.findall(text))
 
@@ -264,7 +264,7 @@ class Asked:
 
     @cached_property
     def kind(self) -> frozenset[str]:
-        """Return the stems of the requested kind of thing: the shape of "what shape is the table?"."""
+        """Return the stems of the requested kind: the shape of "what shape is the table?"."""
         match = _KIND.match(self.text)
         return content(match[1]) if match else frozenset()
 

@@ -89,7 +89,7 @@ class StatedText:
 
     @cached_property
     def mentions(self) -> list[tuple[int, int]]:
-        """Return the (start, end) of every mention of a reference, without those within a longer one."""
+        """Return (start, end) of every mention of a reference, without those in a longer one."""
         texts = [word.text for word in self.words]
         found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
         longest: list[tuple[int, int]] = []

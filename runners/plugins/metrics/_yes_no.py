@@ -19,7 +19,7 @@ def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Float
 
 
 def share(part: Floats, whole: Floats, convention: str) -> Floats:
-    """Return `part / whole`, NaN where whole is 0; or AMBER's share, over whole + 0.001, to 0.1%."""
+    """Return `part / whole`, NaN if whole is 0; for AMBER over whole + 0.001, to 0.1%."""
     return ratio(part, whole) if convention == "exact" else rounded(part / (whole + AMBER_COUNT))
 
 

@@ -7,7 +7,7 @@ META = MetricMeta(higher_is_better=True, interval="proportion", over="answerable
 
 
 def answerable_accuracy(correct: Floats, answerable: Floats, weights: Weights) -> Floats:
-    """Mean correctness over the answerable questions: it must not fall when a model learns to decline.
+    """Mean correctness over the answerable questions, where a refusal counts as wrong.
 
     mean(correct) over rows with answerable = 1, in [0, 1], higher is better. A refusal counts as wrong here. Undefined
     without answerable questions.

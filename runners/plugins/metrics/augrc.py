@@ -15,7 +15,7 @@ NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidenc
 
 
 def augrc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncertainty", "confidence"] = "uncertainty") -> Floats:
-    """Probability that an answer is wrong and still given, averaged over the share of answers given.
+    """Probability that an answer is given and wrong, averaged over the share of answers given.
 
     Integral over coverage of P(wrong and answered), all questions counting in the denominator, where `aurc` divides by those answered and
     so weighs errors among the surest most. The area under the points (k/n, wrong among the k least uncertain / n) and (0, 0), joined by

@@ -16,7 +16,7 @@ NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidenc
 
 
 def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncertainty", "confidence"] = "uncertainty") -> Floats:
-    """Error rate among the most certain answers, averaged over the share of questions answered.
+    """Error rate among the most certain answers, averaged over the share of answers given.
 
     (1/n) sum of risk_k, risk_k = 1 - mean correctness of the k least uncertain of n answers; in [0, 1], lower is better. A useless
     uncertainty gives the plain error, so the value depends on accuracy as much as on uncertainty: `e_aurc` takes accuracy out, and `augrc`

@@ -10,7 +10,7 @@ META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """Probability that the model is more uncertain on a question meant to be uncertain than on one that is not.
+    """Probability that the model is more uncertain on an uncertain question than a clear one.
 
     P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. Which questions
     are meant to be uncertain is said by the dataset's `uncertain:`; without it, those that cannot be answered are. Undefined where all

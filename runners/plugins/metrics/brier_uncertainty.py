@@ -24,7 +24,7 @@ def brier_uncertainty(
     over: Literal["answer", "options"] = "answer",
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """Brier score of giving every answer the same confidence, the accuracy: the part that no estimator changes.
+    """Brier score of giving every answer the same confidence, the accuracy.
 
     Variance of correctness, accuracy * (1 - accuracy) of right and wrong answers; of options the sum of each option's. In [0, 1/4] (of
     K options [0, 1 - 1/K]); neither direction is better. Undefined without rows.

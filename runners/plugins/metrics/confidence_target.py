@@ -15,7 +15,7 @@ META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct
 
 
 def confidence_target(correct: Floats, pred_is_idk: Floats, weights: Weights, *, t: Annotated[float, Ge(0), Lt(1)] = 0.5) -> Floats:
-    """Mean points where a right answer earns 1, a mistake costs t / (1 - t), and abstaining in words earns 0.
+    """Mean points: a right answer earns 1, a mistake costs t / (1 - t), abstaining earns 0.
 
     mean(s), s = 0 if the answer abstains, else correct - (1 - correct) t / (1 - t). In [-t / (1 - t), 1], higher is better; above 0 is
     better than abstaining always. An answer pays exactly if its probability of being right is above t, which `confidence_target: t` of

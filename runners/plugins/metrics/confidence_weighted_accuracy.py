@@ -12,7 +12,7 @@ META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct
 
 
 def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: Weights) -> Floats:
-    """Accuracy that rewards confidence in right answers and penalises confidence in wrong ones.
+    """Mean of the confidence in right answers and of minus the confidence in wrong ones.
 
     mean(c), c = correct * confidence where correct > 0, else -confidence. In [-1, 1] (the paper prints it times 100),
     higher is better. A half-right answer earns half its confidence; a confidence of 0 earns and costs nothing. Undefined

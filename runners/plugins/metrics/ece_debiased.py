@@ -30,7 +30,7 @@ def ece_debiased(
     rows: Literal["test", "all"] = "test",
     squared: bool = False,
 ) -> Floats:
-    """Root-mean-square calibration error over bins, minus its bias by chance: near 0 for calibrated models, where `ece` is not.
+    """Root-mean-square calibration error over bins, minus its bias by chance.
 
     sqrt(max(0, S)), S = sum over bins of |B|/n * mean of e_i e_j over pairs in B of two different groups, e = correct - confidence;
     in [0, 1], lower is better. Each product estimates the square of B's own error, so S is unbiased for every n (except for bins too small

@@ -30,7 +30,7 @@ def ece_idk_debiased(
     convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
     squared: bool = False,
 ) -> Floats:
-    """Root-mean-square calibration error over unanswerable questions, minus its bias by chance.
+    """Root-mean-square calibration error over unanswerable questions, minus its bias.
 
     In [0, 1], lower is better; see `ece_debiased` and `ece_idk`. Models are compared on `ece_idk` by its square. Undefined without a bin
     that holds two groups of unanswerable questions.

@@ -35,7 +35,7 @@ LAST_WAVE = 9 / math.pi
 def ece_smooth(
     confidence: Floats, correct: Floats, is_calibration: Floats, weights: Weights, *, rows: Literal["test", "all"] = "test"
 ) -> Floats:
-    """Gap between confidence and correctness, smoothed over neighbouring confidences: a calibration error without bins.
+    """Gap between confidence and correctness, smoothed over confidences: ECE without bins.
 
     smECE_s = integral over t in [0, 1] of |mean of (correct - confidence) K_s(t, confidence)|, K_s a Gaussian of bandwidth s reflected at
     0 and 1; the bandwidth is the one at which s = smECE_s, so nothing is left to choose, and a small change of confidences changes it

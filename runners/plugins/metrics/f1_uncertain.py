@@ -10,7 +10,7 @@ META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """F1 of a model's replies when it is asked whether a question is uncertain; only for datasets with `ask_answerable:`.
+    """F1 of a model's replies when it is asked whether a question is uncertain.
 
     2 TP / (said uncertain + truly uncertain), positive = questions that are meant to be uncertain; in [0, 1], higher is better.
     To be compared with an estimator's `best_f1` on the questions themselves; a model that says "yes" to all reaches `best_f1_floor`. No

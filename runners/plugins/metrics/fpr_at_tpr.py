@@ -26,7 +26,7 @@ def fpr_at_tpr(
     tpr: Annotated[float, Gt(0), Le(1)] = 0.95,
     right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
-    """Share of right answers that are withheld if enough uncertain answers are to withhold a given share of the wrong ones.
+    """Share of right answers withheld at the threshold that withholds `tpr` of the wrong ones.
 
     P(u >= t | right) at the highest threshold t with P(u >= t | wrong) >= tpr; equal u are one threshold. In [0, 1], lower is better;
     chance is `tpr`. It rests on the few most certain wrong answers, so it varies much with few of them. Undefined where all answers are

@@ -24,7 +24,7 @@ POINTS = 100
 def ks_calibration_error(
     confidence: Floats, correct: Floats, is_calibration: Floats, weights: Weights, *, rows: Literal["test", "all"] = "test"
 ) -> Floats:
-    """Largest gap between the cumulative sums of confidence and correctness, sorted by confidence.
+    """Largest gap between cumulative mean confidence and correctness, sorted by confidence.
 
     max over c of |sum over answers of confidence <= c of (correct - confidence)| / n, in [0, 1], lower is better. No bins to choose;
     gaps of opposite sign at different confidences add up in `ece` and partly cancel here, so it is never above `ece` with fine bins. Equal

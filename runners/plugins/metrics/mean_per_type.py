@@ -17,7 +17,7 @@ NEEDS = {"kinds": "code_of_{by}"}
 def mean_per_type(
     correct: Floats, kinds: Floats, weights: Weights, *, mean: Literal["arithmetic", "harmonic"] = "arithmetic", by: str = "category"
 ) -> Floats:
-    """Accuracy of each type of question, averaged over types, so that rare types count as much as common ones.
+    """Accuracy of each type of question, averaged over types (arithmetic or harmonic mean).
 
     With a_t the mean of `correct` over type t, of T types: arithmetic (A-MPT) = sum_t a_t / T; harmonic (H-MPT) =
     T / sum_t (1 / a_t), which a single weak type pulls down, and which is 0 where one has none right. In [0, 1], higher is

@@ -24,7 +24,7 @@ def prediction_rejection_ratio(
     max_rejection: Annotated[float, Gt(0), Le(1)] = 1.0,
     by: Literal["uncertainty", "confidence"] = "uncertainty",
 ) -> Floats:
-    """Gain of rejecting by uncertainty over rejecting at random, as a share of the gain of a perfect order.
+    """Gain of rejecting by uncertainty instead of at random, as a share of the perfect gain.
 
     (A - A_random) / (A_perfect - A_random). A is the mean of a_k, the mean correctness of the k least uncertain of n answers, over the
     largest n * max_rejection values of k (rounded down); perfect: in the order from right to wrong; random: accuracy itself, the mean

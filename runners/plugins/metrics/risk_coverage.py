@@ -14,7 +14,7 @@ META = MetricMeta(higher_is_better=False, interval="proportion")
 
 
 def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "mean"] = "trapezoid") -> Floats:
-    """Error rate among the most certain answers, integrated over the share of questions answered.
+    """Error rate among the most certain answers, integrated over the share answered.
 
     With risk_k = 1 - mean correctness of the k surest of n answers: `trapezoid` is the area under (k/n, risk_k), which
     begins at coverage 1/n; `mean` is the mean of risk_1..risk_n (AURC elsewhere). In [0, 1], lower is better. Equally sure

@@ -9,7 +9,7 @@ META = MetricMeta(higher_is_better=None, interval="none", why_no_interval="it de
 
 
 def sampling_share(sampled_correct: Floats, sampling_variance: Floats, weights: Weights) -> Floats:
-    """Share of the variance of `sampled_accuracy` that is due to sampling, and not to which questions were asked.
+    """Share of the variance of `sampled_accuracy` that is due to the sampling of answers.
 
     mean(s_q^2 / k) / S^2, with s_q^2 the variance of the k ratings of question q and S^2 that of the questions' mean ratings:
     one-way analysis of variance with random questions, in which S^2 estimates the variance between questions plus s^2 / k. In

@@ -9,7 +9,7 @@ META = MetricMeta(higher_is_better=None, interval="proportion")
 
 
 def unchanged_input_rate(input_changed: Floats, weights: Weights) -> Floats:
-    """Share of samples whose perturbed input equals the clean one: the same prompt and the same pixels.
+    """Share of samples whose perturbed input equals the clean one, in prompt and pixels.
 
     mean 1[input as when clean], in [0, 1]; neither direction is better. The answer to such a sample cannot change, so it counts as
     no reaction and as no hallucination: a text perturbation that leaves most questions alone looks harmless. Metrics that compare both

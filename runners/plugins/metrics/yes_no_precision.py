@@ -22,7 +22,7 @@ def yes_no_precision(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
-    """Share of a model's answers of one kind ("yes" by default) that are right.
+    """Share of the answers `positive` ("yes" by default) that are right.
 
     n(given and right) / n(given), over the replies that give the answer `positive`; in [0, 1], higher is better. Undefined where no reply
     gives it.

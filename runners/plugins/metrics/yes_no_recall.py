@@ -22,7 +22,7 @@ def yes_no_recall(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
-    """Share of the questions whose right answer is of one kind ("yes" by default) that get that answer.
+    """Share of the questions with right answer `positive` ("yes") that get that answer.
 
     n(given and right) / n(right), over the questions for which the answer `positive` is right; in [0, 1], higher is better. Undefined where
     it is right for none. An answer that is neither yes nor no is missed.

@@ -11,7 +11,7 @@ NEEDS = {"said": "marked_by_{judge}/said"}
 
 
 def yes_rate(said: Floats, weights: Weights, *, judge: str = "") -> Floats:
-    """Share of answers that are "yes"; near 1 for a model that agrees with everything it is asked.
+    """Share of answers that are "yes"; near 1 for a model that agrees with everything.
 
     mean 1[said yes], in [0, 1]; neither direction is better, and POPE's own questions call for 0.5. Of what is said, not of the
     labels. Undefined without rows.
