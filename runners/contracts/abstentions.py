@@ -34,7 +34,7 @@ class Answers:
         return replace(self, confidence=rescale_confidence(self.confidence, temperature, shift))
 
     def becomes_abstention(self, threshold: float | Floats) -> NDArray[np.bool_]:
-        """Return a mask of the answers below the threshold that are no abstentions yet."""
+        """Return a mask (n,) of the answers below the threshold that are no abstentions yet."""
         turned: NDArray[np.bool_] = (self.confidence < threshold) & (self.pred_is_idk == 0)
         return turned
 

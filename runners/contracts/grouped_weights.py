@@ -56,7 +56,7 @@ def sum_by_code(columns: Floats, codes: NDArray[np.int64], count: int) -> Floats
 
 
 def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's index among the sorted distinct groups, and the size of each group.
+    """Return (n,) index of each row's group among sorted distinct ones, and (groups,) sizes.
 
     >>> [part.tolist() for part in number_groups(np.array([7, 2, 7]))]
     [[1, 0, 1], [1, 2]]

@@ -33,7 +33,7 @@ def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
 
 
 def chosen_rows(is_calibration: Floats, rows: str) -> Floats:
-    """Return 1.0 for each row that a metric covers: test rows, or all if `rows` is "all"."""
+    """Return (n,) 1.0 for rows that a metric covers: test rows, or all for "all"; else 0.0."""
     return np.ones_like(is_calibration) if rows == "all" else 1 - is_calibration
 
 

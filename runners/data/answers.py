@@ -318,11 +318,11 @@ class Store(StoredAnswers):
 
     def _listed(self) -> list[tuple[str, str]]:
         for folder in self._root.iterdir():
-            if folder.name not in self._sources and self._usable(folder):
+            if folder.name not in self._sources and self._is_usable(folder):
                 self._sources[folder.name] = open_segments(folder)
         return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
-    def _usable(self, folder: Path) -> bool:
+    def _is_usable(self, folder: Path) -> bool:
         """Return whether another folder's answers are of this model and engine and may be read."""
         about = read_about(folder)
         if any(about.get(name) != self._own[name] for name in ("model", "engine")) or (folder / REFUSED).exists():

@@ -248,5 +248,5 @@ def remove_plan(stage: Stage) -> None:
 
 
 def stored_parts(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return a mask of a batch's parts that are stored, place by place, then part by part."""
+    """Return a flat mask of a batch's stored parts, place by place, then part by part."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

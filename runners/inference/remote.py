@@ -48,7 +48,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
                 asking.take(outcomes)
                 advance(len(outcomes))
                 # Not by raising: replies that are on their way are paid for, and are stored first.
-                if reason := asking.all_rejected() or asking.no_logprobs():
+                if reason := asking.rejection_message() or asking.logprobs_warning():
                     asker.model.client.stop(reason)
     except ServerError as error:
         raise StageError(str(error)) from None
@@ -97,13 +97,13 @@ class Asking:
         self._keep([(number, outcome) for number, outcome in outcomes if not outcome.rejected])
         self._log.take(outcomes)
 
-    def all_rejected(self) -> str:
+    def rejection_message(self) -> str:
         """Return a message if the server has rejected every request so far, else ""."""
-        return self._log.all_rejected()
+        return self._log.rejection_message()
 
-    def no_logprobs(self) -> str:
+    def logprobs_warning(self) -> str:
         """Return a warning if none of the first answers has log-probabilities, else ""."""
-        return self._log.no_logprobs()
+        return self._log.logprobs_warning()
 
     def finish(self) -> None:
         """Store the rejected parts as undefined, after all others are answered."""
@@ -150,14 +150,14 @@ class _Log:
             if outcome.reason:
                 self._tell(self.tasks[place].cell.place, outcome)
 
-    def all_rejected(self) -> str:
+    def rejection_message(self) -> str:
         refused = {place for place, _ in self.rejected}
         # By samples, not parts: one question with ten draws must not count as ten failures.
         if self.proven or self._answered or len(refused) < min(MAX_FAILURES_IN_A_ROW, len(self.tasks)):
             return ""
         return f"every request was rejected ({len(refused)} samples); the first: {self.rejected[0][1].reason}"
 
-    def no_logprobs(self) -> str:
+    def logprobs_warning(self) -> str:
         if self.proven or self._has_logprobs or self._without_logprobs < MAX_WITHOUT_LOGPROBS:
             return ""
         return (

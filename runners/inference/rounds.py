@@ -85,7 +85,7 @@ class _Rounds:
             for number, replies in ((numbers[place], replies) for place, replies in outcomes):
                 asking.take([(number, reply) for reply in replies])
                 advance(len(replies))
-        if reason := asking.all_rejected():
+        if reason := asking.rejection_message():
             raise ServerError(f"{exchange.client.name}: {reason}")
         exchange.send()
         return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))

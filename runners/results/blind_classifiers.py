@@ -101,7 +101,7 @@ def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted
 
 
 def picture_features(image: PIL.Image.Image) -> Floats:
-    """Return an image's features: mean colours and contrasts of grid cells, histograms."""
+    """Return (m,) features of an image: colours and contrasts of grid cells, histograms."""
     pixels = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), PIL.Image.Resampling.BILINEAR), dtype=np.float64) / 255
     grey = pixels.mean(axis=2)
     inner = grey[1:-1, 1:-1]

@@ -31,7 +31,7 @@ class BlindComparison:
     """Blind baselines for this model: refusers, and itself with another image or none."""
 
     @property
-    def without_picture(self) -> bool:
+    def ran_without_image(self) -> bool:
         """Return true if the model itself was run with another image or none."""
         return any(baseline_model(row) == self.model and not _is_refuser(row) for row in self.rows)
 

@@ -242,7 +242,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
 
 
 def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
-    """Return the robust spread of `balanced_spread` from absolute deviations."""
+    """Return the spread of absolute deviations along the last axis; see `balanced_spread`."""
     n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)

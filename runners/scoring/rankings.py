@@ -187,7 +187,7 @@ class Rankings:
 
 
 def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
-    """Return a value's resamples for rankings; None if it cannot be ranked."""
+    """Return (B,) resamples of a value, for rankings; None if it cannot be ranked."""
     drawn = measured.resampled
     defined = ~np.isnan(drawn)
     if metric.plugin.declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
@@ -337,7 +337,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return two-sided p-values of pairs against the sorted largest deviates of resamples."""
+    """Return (k, k) p-values: shares of the sorted largest deviates that are at least `z`."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 

@@ -328,7 +328,7 @@ def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """Return the pool of every draw, and how many earlier draws are from the same pool."""
+    """Return (total,) pool numbers of draws, and counts of earlier draws from the same pool."""
     shares = weights / weights.sum()
     source, turn = np.zeros(total, np.int16), np.zeros(total, np.int64)
     drawn = np.zeros(len(shares), np.int64)

@@ -164,7 +164,7 @@ def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) ->
 
 
 def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return each position's share of attention on the image, and its entropy there in nats."""
+    """Return (positions,) shares of attention on the image, and its entropies there in nats."""
     import torch
 
     own = attention[:, : len(picture)][:, picture]
@@ -186,7 +186,7 @@ def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) 
 def core_information(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Return the entropies in nats before each answer token with image entries hidden.
+    """Return each answer's (tokens,) entropies in nats with the image entries `hidden` masked.
 
     Args:
         trunk: the rows at the ends of their prompts.

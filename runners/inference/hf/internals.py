@@ -185,7 +185,7 @@ class RequestedInternals:
     def _image_information(
         self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return each token's gain in entropy when the most attended image entries are hidden."""
+        """Return per answer its tokens' gains in entropy with most attended image entries hidden."""
         import torch
 
         if layout.apart:

@@ -247,7 +247,7 @@ def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAn
 def _prior(
     model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
-    """Return logits before each answer token after a prompt without image, question or both."""
+    """Return (rows, tokens, V) logits of answers to prompts without image, question or both."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
         silent = [replace(r, prompt=model.render(r.asked.messages("", n_images=r.pictures))) for r in requests]

@@ -170,7 +170,7 @@ class Rows:
         return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the logits of `extend` without keeping what is read; the cache is not copied."""
+        """Return the (rows, keep, V) logits of `extend`, without new rows or a copy of the cache."""
         cached = self.mask.shape[1]
         try:
             return self._passed(self.cache, ids, starts, keep, hidden)[0]

@@ -41,7 +41,7 @@ class Taps:
 
 
 def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return each row's state of its last image token, and the mean over its image tokens."""
+    """Return (rows, width) states of the last image token, and means over all image tokens."""
     import torch
 
     # Sums over hundreds of tokens lose digits in half precision.

@@ -67,13 +67,13 @@ class ThoughtEnds:
             elif not self.open.startswith(text):
                 thought = self.thought[row] = 0
         # Thinking may quote its own tags, so it ends where all of them are closed. White space right behind counts as thinking, too.
-        if (thought is None and self.close in self._text(ids[-self.window :]) and self._balanced(row, ids)) or (
+        if (thought is None and self.close in self._text(ids[-self.window :]) and self._is_balanced(row, ids)) or (
             thought == length - 1 and thought and not self._text(ids[-1:]).strip() and not self._special(ids[-1])
         ):
             thought = self.thought[row] = length
         return length < self.thinking.budget if thought is None else length - thought < self.max_answer_tokens
 
-    def _balanced(self, row: int, ids: Sequence[int]) -> bool:
+    def _is_balanced(self, row: int, ids: Sequence[int]) -> bool:
         """Return whether every opened thinking tag is closed; a repeated prompt tag counts once."""
         text = self._text(ids).lstrip()
         by_prompt = self.begun[row] and not text.startswith(self.open)

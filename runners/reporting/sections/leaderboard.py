@@ -146,7 +146,7 @@ def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -
 
 def describe_rows(results: Report, dataset: str) -> str:
     """Return a sentence on which rows each column is over, with calibration; else ""."""
-    setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
+    setting = next((a.setting for a in results.main_labels(dataset) if is_of_test_part(a)), "")
     if not setting:
         return ""
     of_setting = results.thresholds.filter((pl.col("dataset") == dataset) & (pl.col("setting") == setting))
@@ -161,12 +161,12 @@ def describe_rows(results: Report, dataset: str) -> str:
 
 def _title_with_part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
     """Return the title, with the part of the dataset added if columns are over different ones."""
-    if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
+    if len(set(map(is_of_test_part, labels))) < 2 or len(set(map(is_of_test_part, chosen))) > 1:
         return title
-    return (say.OVER_TEST_PART if of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
+    return (say.OVER_TEST_PART if is_of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
 
 
-def of_test_part(label: Label) -> bool:
+def is_of_test_part(label: Label) -> bool:
     """Return true if a metric leaves out the rows that calibrate a conformal setting."""
     return bool(label.setting) and "rows=all" not in label.sweep
 
@@ -180,9 +180,9 @@ def _row_counts(results: Report, dataset: str, columns: Mapping[K, list[tuple[st
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()
     }
-    if len({(*sorted(set(c)), of_test_part(columns[key][0][1])) for key, c in counts.items() if c}) < 2:
+    if len({(*sorted(set(c)), is_of_test_part(columns[key][0][1])) for key, c in counts.items() if c}) < 2:
         return dict.fromkeys(columns, "")
-    part = {key: say.TEST_PART if of_test_part(of[0][1]) else "" for key, of in columns.items()}
+    part = {key: say.TEST_PART if is_of_test_part(of[0][1]) else "" for key, of in columns.items()}
     return {key: f"n = {_span(c)}{part[key]}" if c else "" for key, c in counts.items()}
 
 

@@ -141,7 +141,7 @@ def _table(results: Report, dataset: str) -> Strategies | None:
     table.prevalence = _prevalence(results, dataset)
     params = results.stage.params
     table.decided = visible(describe_abstention_judges(params, params.get("made", {}).get("judges", ())), 300)
-    table.without = [visible(m, 60) for m in models if any(_no_confidence(results, m, dataset, a) for a in labels)]
+    table.without = [visible(m, 60) for m in models if any(_lacks_confidence(results, m, dataset, a) for a in labels)]
     parts = results.stage.params.get("subsets", {})
     table.subsets = [say.SUBSET.format(model=visible(m, 60), n=parts[m]["per_category"]) for m in models if m in parts]
     table.averages = _averages(results, dataset, mains, leaves, labels, models)
@@ -202,7 +202,7 @@ def _prevalence(results: Report, dataset: str) -> str:
     return say.PREVALENCE.format(unanswerable=unanswerable, n=len(samples), share=percent(unanswerable / len(samples)))
 
 
-def _no_confidence(results: Report, model: str, dataset: str, label: Label) -> bool:
+def _lacks_confidence(results: Report, model: str, dataset: str, label: Label) -> bool:
     """Return true if a value is undefined because the answers have no confidence."""
     row = results.clean.get((model, dataset, "all", label.text))
     return row is not None and not is_finite(row["value"]) and (row.get("why") or "").startswith(NO_CONFIDENCE)
@@ -236,7 +236,7 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:
         return MarkedNumber("–", title=say.NOT_MEASURED)
-    if _no_confidence(results, model, dataset, column.label):
+    if _lacks_confidence(results, model, dataset, column.label):
         return MarkedNumber("–", say.NO_CONFIDENCE, title=NO_CONFIDENCE)
     if not is_finite(row["value"]):
         why = visible(row["why"] or say.NO_REASON, 300)
@@ -317,7 +317,7 @@ def _blind_tests(
     if not rows:
         return None, [say.BASELINES_UNTESTED]
     gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, heading_name(a.plugin)), tests, results.baseline))]
-    gained = dict.fromkeys(t.model for tests in by_label.values() for t in tests if t.is_gain and not t.without_picture)
+    gained = dict.fromkeys(t.model for tests in by_label.values() for t in tests if t.is_gain and not t.ran_without_image)
     if gained:
         names = ", ".join(visible(model, 60) for model in gained)
         gains.append(say.REFUSERS_ONLY.format(models=names))

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.scoring.calibration.logistic import sigmoids
-from qualm.runners.scoring.calibration.newton import blocks, find_minimum, separated
+from qualm.runners.scoring.calibration.newton import blocks, find_minimum, is_separated
 
 STEEPEST = 200.0
 """Steepest slope where the other one is 0; larger ones change no answer that a threshold does not separate."""
@@ -73,7 +73,7 @@ def _fit_unconstrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
 
     fit, loss = find_minimum(np.zeros((len(weights), x.shape[1])), move, lambda fit: _loss(x, right, weights, fit))
     left = np.abs((weights * (expit(fit @ x.T) - right)) @ x).max(axis=1)
-    at_its_least = (left <= 1e-6 * total) & ~separated(fit) & (loss >= 1e-6 * total) & (np.minimum(n_right, total - n_right) > 0)
+    at_its_least = (left <= 1e-6 * total) & ~is_separated(fit) & (loss >= 1e-6 * total) & (np.minimum(n_right, total - n_right) > 0)
     slopes = fit[:, :2] / scale
     return np.where(at_its_least[:, None], np.column_stack([slopes, fit[:, 2] - slopes @ middle]), np.nan)
 

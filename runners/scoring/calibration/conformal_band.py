@@ -92,7 +92,7 @@ def design_effect(covered: Floats, group: Ints) -> float:
 
 
 def group_means(covered: Floats, group: Ints) -> tuple[Floats, Ints]:
-    """Return the mean coverage of each group that has rows, and its number of rows."""
+    """Return (groups,) mean coverages and sizes of the groups that have rows."""
     sizes = np.bincount(group)
     there = sizes > 0
     return np.bincount(group, covered)[there] / sizes[there], sizes[there]

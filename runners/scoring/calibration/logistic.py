@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, find_minimum, separated
+from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, find_minimum, is_separated
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""
@@ -108,7 +108,7 @@ def sigmoids(
 
 
 def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]) -> Floats:
-    """Return the fits; a slope outside the limits is set to the better limit and refitted."""
+    """Return the (B, 2) fits; a slope outside the limits becomes the better limit, refitted."""
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits
@@ -156,7 +156,7 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
     left = np.abs((weights * p).sum(axis=1) - goal[1])
     if with_slope:
         left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
-    at_its_least = (left <= 1e-6 * total) & ~separated(fit) & (np.minimum(n_right, n_wrong) > 0)
+    at_its_least = (left <= 1e-6 * total) & ~is_separated(fit) & (np.minimum(n_right, n_wrong) > 0)
     if with_slope and not prior_correction:
         at_its_least &= _has_least(x, right, weights)
     return np.where(at_its_least[:, None], fit, np.nan)

@@ -44,11 +44,11 @@ def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable
                 break
             step = np.where(worse[:, None], step / 2, step)
         fit, at = fit - step, new
-        if (np.abs(step) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or separated(fit).all():
+        if (np.abs(step) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or is_separated(fit).all():
             break
     return fit, at
 
 
-def separated(fit: Floats) -> NDArray[np.bool_]:
+def is_separated(fit: Floats) -> NDArray[np.bool_]:
     """Return (B,) True where a parameter exceeds SEPARATED, as where classes are separable."""
     return np.asarray((np.abs(fit) > SEPARATED).any(axis=1))

@@ -164,7 +164,7 @@ def _mean_over_scores(parts: list[Measured]) -> Measured:
 
 
 def mean_jackknife(parts: Sequence[Measured]) -> Floats:
-    """Average jackknife values of parts position by position; empty if counts differ."""
+    """Return the means of jackknife values, position by position; empty if lengths differ."""
     lengths = {len(p.deleted) for p in parts}
     return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
 

@@ -170,7 +170,7 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weights) -> Floats:
-    """Return the values of the tasks number `together`, of one metric, in one call of it."""
+    """Return (B * tasks,) values of the tasks `together`, tasks varying fastest, by one call."""
     metric, columns = tasks[together[0]].metric, zip(*(tasks[k].arrays for k in together), strict=True)
     arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in columns]
     returned = metric.function(*arrays, weights, **metric.args)

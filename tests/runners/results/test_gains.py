@@ -23,7 +23,7 @@ def test_only_models_that_look_are_asked_about():
 def test_clear_of_all_of_them_is_a_gain_and_the_nearest_is_told():
     one = of(BETTER)
     assert one.is_gain and one.hardest["a"] == "base+blind_refuser" and one.hardest["difference"] == 0.2
-    assert one.without_picture and not of(BETTER, "base").without_picture, "only the tuned one was asked before another picture"
+    assert one.ran_without_image and not of(BETTER, "base").ran_without_image, "only the tuned one was asked before another picture"
 
 
 def test_not_clear_of_one_of_them_is_none_though_another_is_nearer():
@@ -70,4 +70,4 @@ def test_a_refuser_by_pictures_is_to_be_beaten_by_everyone_too():
     assert not of([*BETTER, compared("base+picture_refuser", "tuned", -0.1)], models=models).is_gain
     assert of([*BETTER, compared("base+picture_refuser", "tuned", 0.1)], models=models).is_gain
     alone = of([*BETTER[:1], compared("base+picture_refuser", "tuned", 0.1)], models=["base", "tuned", "base+picture_refuser"])
-    assert alone.is_gain and not alone.without_picture
+    assert alone.is_gain and not alone.ran_without_image

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from qualm.runners.scoring.calibration.newton import SEPARATED, find_minimum, separated
+from qualm.runners.scoring.calibration.newton import SEPARATED, find_minimum, is_separated
 
 GOALS = np.array([[3.0, -1.0], [0.5, 0.5], [-1.5, 2.0]])
 """The losses sum(log cosh(fit - goal)) are least there; a full step from further than about 1.1 away goes further away still."""
@@ -23,7 +23,7 @@ def test_steps_that_overshoot_are_halved():
     fit, at = find_minimum(np.full((3, 2), 4.0), move, loss)
     np.testing.assert_allclose(fit, GOALS, atol=1e-6)
     np.testing.assert_allclose(at, 0, atol=1e-10)
-    assert not separated(fit).any()
+    assert not is_separated(fit).any()
 
 
 @pytest.mark.parametrize("start", [-2.0, 0.0, 3.0])
@@ -51,5 +51,5 @@ def test_the_start_is_left_as_it_was():
 
 def test_what_falls_for_ever_is_named():
     fit, _ = find_minimum(np.zeros((2, 1)), lambda fit: np.full_like(fit, -1e3), lambda fit: -fit[:, 0])
-    assert separated(fit).all() and (fit > SEPARATED).all()
-    np.testing.assert_array_equal(separated(np.array([[0.0, -2e4], [9e3, 1.0]])), [True, False])
+    assert is_separated(fit).all() and (fit > SEPARATED).all()
+    np.testing.assert_array_equal(is_separated(np.array([[0.0, -2e4], [9e3, 1.0]])), [True, False])
