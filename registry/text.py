@@ -101,7 +101,7 @@ def _texts_in(value: Any) -> int:
 
 
 def count(n: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun.
+    """Return a number with its noun: `1 stage`, `2,000 stages`; `plural` if irregular.
 
     >>> count(1, "stage"), count(2000, "stage"), count(2, "entry", "entries")
     ('1 stage', '2,000 stages', '2 entries')

@@ -149,7 +149,11 @@ class Layout:
         return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
 
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
-        """Return (project files, digest of other files, engine versions) behind modules."""
+        """Return (project files, digest of other files, engine versions) behind modules.
+
+        Args:
+            costly: count our code by declared versions instead of by content.
+        """
         if (modules, costly) not in self._codes:
             # Costly stages depend on declared versions of our code; cheap ones on every byte, since running them again is harmless.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))

@@ -48,7 +48,11 @@ def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
 
 
 def how_to_get(path: str, is_review: bool, spec: str) -> str:
-    """Return a sentence on what to do about a missing, untracked input."""
+    """Return a sentence on what to do about a missing, untracked input.
+
+    Args:
+        is_review: the input is people's decisions.
+    """
     parts = Path(path).parts
     if is_review:
         return f"{path}: people's decisions on the test split; `qualm verify` makes it"

@@ -180,7 +180,11 @@ def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:
-    """Print requests to servers, their cost (`verbose`: arithmetic too) and money spent."""
+    """Print requests to servers, their cost (`verbose`: arithmetic too) and money spent.
+
+    Args:
+        cap: the most that this project may spend, in dollars; 0 = no limit.
+    """
     out = console()
     if not priced:
         _print_spent(out, spent, cap, 0.0)

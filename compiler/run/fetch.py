@@ -105,6 +105,9 @@ def _describe_models(other: Plan, plan: Plan) -> str:
 def item_of_card(root: Path, name: str, upgrade: bool) -> FetchItem:
     """Return the item of a card, which no spec needs to name.
 
+    Args:
+        upgrade: resolve branches and tags anew.
+
     Raises:
         CardError: there is no such card.
         ProjectError: its data are generated, so there are no files to fetch.

@@ -181,7 +181,11 @@ class Session:
         return (codes[0] if codes else 0), any(process.reader.has_failed_command for process in failed)
 
     def _start(self, arguments: Sequence[str], stage: str = "", gpu: str = "") -> _Process:
-        """Start a DVC process; if it runs a single `stage`, its output goes to its own file."""
+        """Start a DVC process; if it runs a single `stage`, its output goes to its own file.
+
+        Args:
+            gpu: the only GPU that the process may use; empty = all.
+        """
         name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)
         log = self._logs / (f"stages/{name}.dvc.log" if stage else "run.dvc.log")
         log.parent.mkdir(parents=True, exist_ok=True)

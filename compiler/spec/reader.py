@@ -102,6 +102,9 @@ class SpecReader:
         """Return (plugin, given parameters, their path) of a mapping `{plugin: {parameters}}`.
 
         None with a recorded problem if it is wrong.
+
+        Args:
+            named: the path of the parameters ends with the plugin's name.
         """
         if not isinstance(item, dict) or len(item) != 1:
             got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else quoted(item)

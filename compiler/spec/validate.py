@@ -179,6 +179,9 @@ def value(
     """Return one parameter's value, strictly validated, in canonical form; None if wrong.
 
     Numbers become int or float as declared. A nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
+
+    Args:
+        fallbacks: defaults of params.yaml, which replace those of nested plugins.
     """
     kind = chosen_kind(annotation)
     if kind is not None and not (raw is None and takes_none(annotation)):

@@ -81,7 +81,11 @@ class ModelInputs:
         return None if image is None else encode_webp(image)
 
     def _input(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Return a question's images and text under a variant; None if they cannot be made here."""
+        """Return a question's images and text under a variant; None if they cannot be made here.
+
+        Args:
+            pictures: False leaves the images out, for a variant that needs none.
+        """
         folder = self._folder(dataset)
         row, of = self._rows[dataset].get(sample_id), self._variant(variant)
         if row is None or of is None:

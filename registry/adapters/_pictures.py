@@ -110,6 +110,9 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
 def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
     """Return a sample without the mark of a single image; check the number of marks.
 
+    Args:
+        listed: the image was an item of a list, so that its mark says nothing.
+
     Raises:
         AdapterError: several images and another number of marks.
     """

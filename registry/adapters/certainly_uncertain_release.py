@@ -87,7 +87,11 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return {record number: pair id} of records in pairs; skip invalid ones, reported later."""
+    """Return {record number: pair id} of records in pairs; skip invalid ones, reported later.
+
+    Args:
+        judged: a judge decides afterwards which questions are answerable.
+    """
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):
@@ -126,7 +130,12 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError if nothing states whether a question is answerable."""
+    """Raise AdapterError if nothing states whether a question is answerable.
+
+    Args:
+        judged: a judge decides afterwards from the answers.
+        unlabelled: take questions without answer and label too.
+    """
     _, answers = one.talk()
     if one.answerable() is not None:
         return

@@ -97,7 +97,11 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
 
 
 def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
-    """Return (question, answer) pairs; an opening answer without a question is dropped."""
+    """Return (question, answer) pairs; an opening answer without a question is dropped.
+
+    Args:
+        has_image: expect one mark `<image>` in the questions, and remove it.
+    """
     where = f"{where}: conversations"
     if not isinstance(conversation, list) or not conversation:
         raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")

@@ -202,6 +202,9 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
     """Return the source's folder, unpacked if need be, and its refused and unnamed members.
 
     Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
+
+    Args:
+        skip_bad: leave refused members out instead of raising AddError.
     """
     if origin.is_dir():
         return origin, [], []
@@ -342,7 +345,11 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Write the entry's card into its `.dvc` file, in DVC's own formatting."""
+    """Write the entry's card into its `.dvc` file, in DVC's own formatting.
+
+    Args:
+        skipped: note in the file that problems were let pass.
+    """
     from ruamel.yaml import YAML
 
     yaml = YAML()

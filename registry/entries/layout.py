@@ -135,7 +135,12 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return paths of files that a card names; add these, others and faults to `inspection`."""
+    """Return paths of files that a card names; add these, others and faults to `inspection`.
+
+    Args:
+        lenient: receives the faults that `skip_bad` lets pass.
+        linked: links into DVC's cache count as files.
+    """
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""

@@ -222,7 +222,7 @@ def _from_here(path: Path) -> str:
 
 @contextmanager
 def progress_line(visible: bool) -> Iterator[Progress]:
-    """Show a progress bar on standard error; yield the function that updates it."""
+    """Show a progress bar on standard error if `visible`; yield the function that updates it."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -257,7 +257,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
 
 @contextmanager
 def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
-    """Show a status line on standard error; yield the function that updates its count."""
+    """Show a status line on standard error if `visible`; yield the function that updates it."""
     from rich.status import Status
 
     from qualm.registry.system.console import Console
@@ -296,7 +296,11 @@ def print_difference(old: Version, new: Version, comparison: VersionDifferences)
 
 
 def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
-    """Print what `qualm data verify` found for one entry or the results of one spec."""
+    """Print what `qualm data verify` found for one entry or the results of one spec.
+
+    Args:
+        aside: damaged files were set aside.
+    """
     print((say.AS_RECORDED if verdict.good else say.NOT_AS_RECORDED).format(name=name, n=verdict.checked))
     for what in ("damaged", "missing", "extra"):
         for file in getattr(verdict, what):

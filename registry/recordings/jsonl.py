@@ -45,7 +45,11 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
 
 
 def keys(path: Path, between: bytes = b"") -> set[str]:
-    """Return the keys of the first objects of a file together; invalid lines do not matter."""
+    """Return the keys of the first objects of a file together; invalid lines do not matter.
+
+    Args:
+        between: as in `rows`.
+    """
     names: set[str] = set()
     try:
         for item in islice(rows(path, between), HEAD):

@@ -43,7 +43,7 @@ def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tup
 
 
 def option_index(target: Sequence[str], options: Sequence[str], answer_is: str = "auto") -> int | None:
-    """Return the index of the only right option, by letter or text; None if ambiguous.
+    """Return the right option's index, by letter or text as `answer_is`; None if ambiguous.
 
     >>> option_index(["C"], ["B", "C", "D", "A"]), option_index(["C"], ["B", "C", "D", "A"], "letter")
     (None, 2)

@@ -52,6 +52,9 @@ QuestionDraft = tuple[str, str, tuple[tuple[int, ...], ...]]
 def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
     """Draw a question of a kind; None if the scene has none with one right answer.
 
+    Args:
+        multiple_choice: with options, of which one is right.
+
     Raises:
         KeyError: unknown kind, or one without a multiple-choice form.
     """

@@ -57,7 +57,7 @@ class RemoteStore:
         return failed
 
     def get(self, hashes: Iterable[str]) -> None:
-        """Fetch the objects of `hashes` that the remote has into the cache, checking hashes.
+        """Fetch objects that the remote has into the cache, checking hashes; of folders the list.
 
         Of a folder only its list of files is fetched.
         """
