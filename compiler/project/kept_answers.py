@@ -89,7 +89,7 @@ def _all_stored(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
 
 @dataclass
 class _CacheHitCounter:
-    """Count reusable parts of answers for a stage that may run and ran before."""
+    """Counter of the reusable parts of answers for a stage that may run and ran before."""
 
     stage: PlannedStage
     forecast: Forecast

@@ -33,7 +33,7 @@ UNCERTAINTY = "uncertainty"
 
 
 class Resampling(BaseModel):
-    """Validate the interval, seed and comparison arguments of `score` and `compare`."""
+    """Model that validates the interval, seed and comparison arguments of `score`, `compare`."""
 
     model_config = ConfigDict(strict=True)
     level: float = Field(gt=0, lt=1)

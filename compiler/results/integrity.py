@@ -20,7 +20,7 @@ MAX_NAMES = 3
 
 
 class ChangedResultsWarning(UserWarning):
-    """Warn that a result file differs from the hash that dvc.lock records for it."""
+    """Warning that a result file differs from the hash that dvc.lock records for it."""
 
 
 def changed_results(root: Path, paths: Iterable[str | Path]) -> list[str]:

@@ -141,7 +141,7 @@ class _BesidePlugin(_Entry):
 
 
 class Category(_Strict):
-    """Definition, right reply and examples of one kind of uncertainty."""
+    """Entry of `taxonomy:`: definition, right reply and examples of one kind of uncertainty."""
 
     definition: str = Field("", description="What makes questions of this kind uncertain.")
     answer: str = Field("", description="The right reply if the question cannot be answered.")
@@ -168,7 +168,7 @@ class WrittenExample(_Strict):
 
 
 class Examples(_Strict):
-    """Source of the few-shot examples of a prompt."""
+    """Key `examples:` of a prompt: a split or file from which its few-shot examples come."""
 
     split: Name | None = Field(None, description="Split of the dataset to draw from; scored splits are refused.")
     file: str | None = Field(None, description="File of specs/prompts/ in JSON Lines, with the keys of written examples.")
@@ -177,7 +177,7 @@ class Examples(_Strict):
 
 
 class Prompt(_Strict):
-    """Text around every question, the form of answers, and few-shot examples."""
+    """Key `prompt:`: text around every question, the form of answers, and few-shot examples."""
 
     template: str | None = Field(
         None,
@@ -216,7 +216,7 @@ _PROMPTS = (
 
 
 class Balance(_Strict):
-    """Draw equally many scored samples of each class by seed, from as many groups as possible."""
+    """Key `balance:` of a dataset: equally many scored samples of each class, drawn by seed."""
 
     take: Whole = Field(gt=0, le=MAX_NUMBER, description="How many of each class; a larger number only adds.")
     by: str = Field("uncertain", description="Field whose values are the classes: `uncertain`, `category` or a key of meta.")
@@ -286,7 +286,7 @@ class Dataset(_BesidePlugin):
 
 
 class NearDuplicates(_Strict):
-    """Search for images that look alike in different splits."""
+    """Key `near_duplicates:` of a pair set: search for images alike in different splits."""
 
     distance: Whole = Field(
         4,
@@ -320,7 +320,7 @@ class PairSet(_Strict):
 
 
 class About(_Strict):
-    """Model facts for comparisons: family, size in billions, chat-tuned, base model."""
+    """Key `about:` of a model: family, size in billions, chat-tuned, base; for comparisons."""
 
     family: str = Field("", description="Models of one family are compared by size.")
     billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
@@ -341,7 +341,7 @@ class Model(_BesidePlugin):
 
 
 class Inference(_Strict):
-    """Settings of decoding and confidence."""
+    """Section `inference:`: settings of decoding and confidence."""
 
     max_new_tokens: Annotated[Whole, ReadBy("infer", always=True), ReadBy("finetune", always=True)] = Field(
         16, gt=0, le=1_000_000, description="Longest answer in tokens."
@@ -375,7 +375,7 @@ class Inference(_Strict):
 
 
 class Calibration(_Strict):
-    """Choice of the rows that set the conformal threshold."""
+    """Key `calibration:` of a conformal setting: choice of the rows that set the threshold."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(
         0.5, description="Share of rows used for calibration."
@@ -391,7 +391,7 @@ class Calibration(_Strict):
 
 
 class Conformal(_Strict):
-    """One conformal prediction setting for multiple-choice data."""
+    """Entry of `conformal:`: one conformal prediction setting for multiple-choice data."""
 
     scores: list[Any] = Field(min_length=1, description="Nonconformity scores.")
     alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
@@ -428,7 +428,7 @@ def _held_out(value: Any) -> Any:
 
 
 class HeldOut(_Strict):
-    """Choice of the answers that calibrators are fitted on; none of them is scored."""
+    """Key `calibration:` of calibrators: answers to fit them on, none of which is scored."""
 
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
@@ -504,7 +504,7 @@ class Probe(_BesidePlugin):
 
 
 class Blind(_Strict):
-    """Models that get each text-only or shuffled-image baseline, which they must beat."""
+    """Section `blind:`: the models that get each text-only or shuffled-image baseline."""
 
     refuser: list[str] = Field(
         [],
@@ -525,7 +525,7 @@ class Blind(_Strict):
 
 
 class Interval(_Strict):
-    """Settings of the bootstrap intervals of scores."""
+    """Key `interval:` of `compare:`: settings of the bootstrap intervals of scores."""
 
     bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0 = no intervals.")
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
@@ -535,7 +535,7 @@ Margin = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 
 class Compare(_Strict):
-    """Settings of the intervals, tests and comparisons of results."""
+    """Section `compare:`: settings of the intervals, tests and comparisons of results."""
 
     baseline: str | None = Field(
         None,
@@ -561,7 +561,7 @@ class Compare(_Strict):
 
 
 class Judging(_Strict):
-    """Comparison of the judges with people."""
+    """Section `judging:`: people's ratings with which the judges are compared."""
 
     labels: Name | None = Field(
         None,
@@ -570,7 +570,7 @@ class Judging(_Strict):
 
 
 class Report(_Strict):
-    """Contents of the report beside the scores."""
+    """Section `report:`: contents of the report beside the scores."""
 
     examples: Annotated[Whole, ReadBy("report", always=True)] = Field(24, ge=0, le=10_000, description="Number of samples to browse.")
     published: Name | None = Field(
@@ -632,7 +632,7 @@ class Spec(_Strict):
 
 
 class RunWide(_Strict):
-    """params.yaml: which spec is the default, and what every spec falls back to."""
+    """File params.yaml: which spec is the default, and what every spec falls back to."""
 
     default: Name = Field(description="The spec that a bare `dvc repro` in the root runs.")
     seed: Seed = Field(7, description="Seed of specs that set none.")

@@ -30,7 +30,7 @@ Kind = Literal["dataset", "model"]
 
 @dataclass(frozen=True)
 class Listing:
-    """Files of a repository at a commit."""
+    """Files of a hub repository at a commit that fit a request, with its licence and gate."""
 
     commit: str
     files: list[RemoteFile]
