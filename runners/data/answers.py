@@ -125,7 +125,7 @@ def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
 
 
 def open_segments(folder: Path, touch: bool = True) -> Segments:
-    """Open the segments of one folder; rows with impossible numbers are left out."""
+    """Open a folder's segments without invalid rows; `touch` sets damaged files aside."""
     return Segments(folder, SCHEMA, touch, drop_invalid, (STATES,))
 
 

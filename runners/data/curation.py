@@ -253,7 +253,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Return a row per group with counts of verdicts and the valid share with its interval."""
+    """Return a row per group, and of all if `total`: counts of verdicts, valid share, its CI."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in groups:
         for name in (group, "all") if total else (group,):

@@ -169,7 +169,7 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbouring segments without repeated rows; return the bytes saved, about.
+    """Merge small neighbouring segments, unless `dry`; return about how many bytes that saves.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Merge the first rows of segments into one and retire them; return the bytes saved."""
+    """Merge the first rows of segments into one, unless `dry`; return the bytes that saves."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes

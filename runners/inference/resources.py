@@ -17,7 +17,7 @@ ASKING = 0.1
 
 
 def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
-    """Return resource -> amount that one Ray worker of a stage takes."""
+    """Return resource -> amount for a Ray worker of a stage; a share of a CPU if `remote`."""
     size = 0
     with suppress(OSError, ValueError):
         size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
@@ -25,7 +25,7 @@ def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> 
 
 
 def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return resource -> amount for a device setting; `worker_bytes` is 0 if unknown."""
+    """Return resource -> amount for a device, or `remote` asking; `worker_bytes` 0 = unknown."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):

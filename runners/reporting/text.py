@@ -61,7 +61,7 @@ def decimals(row: Mapping[str, Any]) -> int:
 
 
 def rounded(row: Mapping[str, Any], key: str = "value", form: Callable[[float | None, int], str] = number) -> str:
-    """Return a row's value as text, in as many decimals as its interval supports.
+    """Return a row's `key` as text by `form`, in as many decimals as its interval supports.
 
     >>> rounded({"value": 0.9333, "low": 0.9113, "high": 0.9502}), rounded({"value": 0.9333, "low": None, "high": None})
     ('0.933', '0.933')

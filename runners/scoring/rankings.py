@@ -117,7 +117,7 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Add a cell's values on a slice as candidates of the rankings they belong to.
+        """Add a slice's values to the rankings of models (if `clean`) and estimators (if `whole`).
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
@@ -221,7 +221,7 @@ def family_of(place: Place, span: str) -> tuple[str, ...]:
     return place[:2] if span == SLICE else ()
 
 
-def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
+def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
     """Return a ranking: every pairwise difference over its spread, and the intervals."""
     drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
     original = np.array([c.value for c in candidates])
@@ -272,7 +272,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         [_difference_interval(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []
     ).reshape(-1, 2)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
-    return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
+    return Ranked(place, higher_is_better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
 
 def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats) -> Floats:

@@ -79,7 +79,7 @@ def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer 
 
 
 def judging_question(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
-    """Turn an example into the question whether an answer is right; half of them are wrong."""
+    """Return an example that asks if an answer is right (half are), `as_turn` or as P(True)."""
     question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong(rng, answer)

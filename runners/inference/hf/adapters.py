@@ -27,7 +27,7 @@ class Base:
 
 
 def base_of(context: ModelContext, artifact: str | None, hub: str | None, revision: str | None, trust_remote_code: bool) -> Base:
-    """Return the location of the model that a plugin's parameters name.
+    """Return the location of the model that parameters name; ModelError if they conflict.
 
     Raises:
         ModelError: they name none or two, a revision that is no commit, or remote code of a folder.

@@ -17,7 +17,7 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """Load a model's weights for inference; return the module and the ids of its stop tokens.
+    """Return a module with weights, and its stop tokens; no encoder-decoder unless `encodes`.
 
     Args:
         loader: an `AutoModelFor...`.

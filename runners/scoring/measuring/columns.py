@@ -100,7 +100,7 @@ def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, c
 
 
 def _sampled_columns(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
-    """Return columns of the mean rating of sampled answers and its variance; {} without any."""
+    """Return mean and variance of sampled ratings (unread: 0 if `unread_is_wrong`), or {}."""
     sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
     if not sampled.num_rows:
         return {}

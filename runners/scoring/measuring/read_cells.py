@@ -74,7 +74,7 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
 def _cells(
     samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
-    """Yield the cell of one model and variant, then one cell per abstention method."""
+    """Yield the cell of a model and variant (`alone`: its only one), then one per abstention."""
     key, answers, where = (model, samples.name, variant), samples.filter_table(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(
