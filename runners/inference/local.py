@@ -190,7 +190,7 @@ def _answering() -> Any:
 
 
 class Loader:
-    """Encodes batches for the model, on threads ahead of it."""
+    """Encodes batches for the model on threads, before the model needs them."""
 
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
         """Prepare batches for an asker.

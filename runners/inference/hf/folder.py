@@ -49,7 +49,7 @@ def model_folder(artifact: str | None, hub: str | None, revision: str | None) ->
 
 
 def complete_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
-    """Return the local folder of a model with config and weights.
+    """Return the local folder of a model; FolderError if it lacks config or weights.
 
     Raises:
         FolderError: as for `model_folder`, or the folder is incomplete.

@@ -59,7 +59,7 @@ class Method:
 
 @dataclass(eq=False)
 class KindOfAnswers:
-    """Multiple-choice or open answers: those that fit a calibrator, and those it reads."""
+    """Answers of one kind, multiple-choice or open: those to fit on, and those to recalibrate."""
 
     method: Method
     rows: Ints
