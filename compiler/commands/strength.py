@@ -199,7 +199,7 @@ def search_strength(
     place: edit_yaml.EditTarget,
     stage: Stage,
 ) -> bool:
-    """Search the strength of an effect, print and save the curve; on request, edit the spec.
+    """Search the strength of an effect, print and save the curve; return whether one has it.
 
     Returns:
         False if no strength has the effect.

@@ -77,7 +77,7 @@ def size_of_published(model: Published) -> Size | None:
     vision = (parts.vision or 0) * 1e9
     return Size(
         parts.total * 1e9 - vision, vision, t.layers, t.hidden, t.heads * t.head_dim, t.kv_heads * t.head_dim,
-        t.vocabulary, model.image_tokens or 576, say.SIZE_FROM_TABLE.format(model=model.name), _tied(model.config or {}),
+        t.vocabulary, model.image_tokens or 576, say.SIZE_FROM_TABLE.format(model=model.name), _is_tied(model.config or {}),
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ _HEADER = 100 * 2**20
 """Maximum bytes of a header."""
 
 
-def _tied(config: Mapping[str, Any]) -> bool:
+def _is_tied(config: Mapping[str, Any]) -> bool:
     """Return True if embedding and output layer share their weights."""
     text = config.get("text_config") or {}
     return bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", config.get("model_type") in _TIED)))

@@ -106,7 +106,7 @@ def scores_at(project: Project, revision: str, spec: str, pull: bool = False) ->
 
 
 def _scored(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
-    """Return a spec's commit, stages, score stage, and {path: locked hash} of its files."""
+    """Return (commit, {name: stage}, score stage, {path: locked hash}) of a spec."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")

@@ -106,7 +106,7 @@ def add_paired_tests(project: Project, spec: str, revision: str, results: list[d
 
 
 def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the changed results under perturbed variants, and notes on them."""
+    """Return (changed results under perturbed variants, notes); [] and a note on failure."""
     try:
         rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
     except ProjectError as error:
@@ -125,12 +125,12 @@ def _under_variants(scores: Path) -> dict[Key, float]:
 
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Return parameters and results that differ between two commits."""
+    """Return (changed parameters, changed results) between two commits, as `diff_files`."""
     return diff_files(_files_at(project, spec, old), _files_at(project, spec, new))
 
 
 def diff_files(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Return the parameters and the results that differ between two states of a spec.
+    """Return (changed parameters, changed results) between two states of a spec.
 
     Parameters are {stage, change}; results {model, dataset, variant, metric, old, new, change}.
     """

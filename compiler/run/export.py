@@ -57,7 +57,7 @@ class ExportRequest:
 
 
 def export_results(project: Project, request: ExportRequest) -> bool:
-    """Write the files of an export, and print what they are and what they leave out.
+    """Write an export's files and say what they are; return False if results were changed.
 
     Returns:
         False if nothing was written because results differ from their recorded hashes.

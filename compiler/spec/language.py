@@ -301,7 +301,7 @@ class NearDuplicates(_Strict):
 
 
 class PairSet(_Strict):
-    """A dataset of contrastive pairs: an answerable question and a similar unanswerable one."""
+    """Entry of `pairs:`: recipes of pairs of an answerable and an unanswerable question."""
 
     recipes: list[Any] = Field(
         description=("Pair plugins. Beside one, `as: NAME` renames it; `limit: {pairs: 100}` or `{questions: {test: 200}}` ends it early.")
@@ -447,7 +447,7 @@ class HeldOut(_Strict):
 
 
 class Calibrators(_Strict):
-    """Methods that turn confidences or uncertainties into probabilities of being right."""
+    """Entry of `calibrators:`: methods that turn confidences into chances of being right."""
 
     methods: list[Any] = Field(min_length=1, description="Recalibration methods.")
     of: Annotated[list[str | list[str]], Once, AfterValidator(_combined)] = Field(

@@ -80,10 +80,7 @@ def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a hub branch replaced by its commit in fetch.lock, if there.
-
-    Unchanged without an entry in the lock.
-    """
+    """Return arguments with a hub branch replaced by its commit in fetch.lock, if there."""
     root = project_root()
     if not args.get(HUB) or REVISION not in args or root is None:
         return args

@@ -99,7 +99,7 @@ class SpecReader:
         return self._plugins[kind, name]
 
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
-        """Return (plugin, given parameters, their path) of a mapping `{plugin: {parameters}}`.
+        """Return (plugin, parameters, their path) of `{plugin: {parameters}}`; None if wrong.
 
         None with a recorded problem if it is wrong.
 

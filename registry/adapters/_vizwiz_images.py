@@ -33,9 +33,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def match_images(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return {table file: its text} that matches annotated images to today's, and counts.
-
-    The counts are in words.
+    """Return ({table file: its text} from annotated images to today's, counts in words).
 
     A question and its ten answers identify an image where one record here and one of today's has them. For the others, where
     `images/NAME` is there, the image of today's release whose hash is the only one close to it counts, or else `images/NAME` itself.

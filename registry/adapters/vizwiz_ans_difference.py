@@ -66,7 +66,7 @@ def vizwiz_ans_difference(
 
 
 def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return {file: text} of the tables of image names, and their counts in words.
+    """Return ({file: text} of the tables of image names, their counts in words).
 
     They are made from today's release in the folder.
     """

@@ -199,7 +199,7 @@ def _origin(root: Path, source: str) -> Path:
 
 
 def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
-    """Return the source's folder, unpacked if need be, and its refused and unnamed members.
+    """Return (the source's folder, unpacked if need be, refused members, unnamed members).
 
     Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
 

@@ -201,10 +201,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return {file: recorded MD5} of an entry, from `hashes` or a store; None if unknown.
-
-    None if none of them has it.
-    """
+    """Return {file: recorded MD5} of an entry, from `hashes` or a store; None if unknown."""
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

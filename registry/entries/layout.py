@@ -110,7 +110,7 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
 
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Return the files in a folder that a card names, and problems of others; read none."""
+    """Return (files in a folder that a card names, problems of the folder); read no file."""
     inspection = Inspection()
     _walk(folder, card, inspection, inspection.problems)
     return list(inspection.files), inspection.problems

@@ -178,7 +178,7 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
 
 
 def expanded_size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return the number of values and the depth of a YAML node, aliases expanded.
+    """Return (number of values, depth) of a YAML node, aliases expanded.
 
     Both exceed their limits for a cycle.
 

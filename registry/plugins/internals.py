@@ -57,7 +57,7 @@ class Internal:
 
     @property
     def signal(self) -> str:
-        """Name under which the values are stored, equal for greedy and sampled answers."""
+        """Return the name under which values are stored, equal for greedy and sampled answers."""
         return "/".join(filter(None, (self.kind, self.layer, self.place)))
 
     @property
@@ -66,17 +66,17 @@ class Internal:
 
     @property
     def of_prompt(self) -> bool:
-        """True if the values are known before the model answers."""
+        """Return True if the values are known before the model answers."""
         return self.place in OF_PROMPT
 
     @property
     def exact(self) -> bool:
-        """True if the values are stored in double precision, not in float16."""
+        """Return True if the values are stored in double precision, not in float16."""
         return self.kind in (GRADIENT, EVIDENCE)
 
     @property
     def of_picture(self) -> bool:
-        """True if the column requires an image."""
+        """Return True if the column requires an image."""
         return self.kind == INFORMATION or self.place in (IMAGE_LAST, IMAGE_MEAN, IMAGE_SHARE, IMAGE_ENTROPY)
 
 

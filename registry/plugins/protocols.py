@@ -422,7 +422,7 @@ class Metric(Plugin, Protocol):
         """
 
     def null_test(self, *columns: Any) -> tuple[float, str]:
-        """Return p-value and description of the test that only chance keeps it from being perfect."""
+        """Return (p, description) of the test that only chance keeps the metric from perfection."""
 
     def chance(self, *columns: Any) -> float:
         """Return the expected value of an uncertainty without information on these rows."""
@@ -636,11 +636,11 @@ def _meta_faults(declares: Mapping[str, Any], computed: Collection[str]) -> Iter
     for name in sorted(name for name in declares if name.islower() and name not in known):
         near = difflib.get_close_matches(name, known, 1, 0.5)
         yield f"META: unknown field '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
-    if not _explained(declares.get("interval"), declares.get("why_no_interval")):
+    if not _is_explained(declares.get("interval"), declares.get("why_no_interval")):
         yield "why_no_interval: expected where interval is 'none', and only there"
 
 
-def _explained(interval: Any, why: Any) -> bool:
+def _is_explained(interval: Any, why: Any) -> bool:
     """Return whether `why` gives reasons exactly where `interval` is "none"."""
     if not isinstance(interval, Mapping):
         return bool(interval == "none") == (why is not None)
