@@ -153,7 +153,7 @@ def has_enough_groups(truth: Sequence[str | None], groups: Sequence[str]) -> boo
 
 
 def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
-    """Return (n, len(MODALITIES)) probabilities held out by group, and kind; NaN if unlabelled.
+    """Return (n, len(MODALITIES)) probabilities held out by group and kind; NaN if unlabelled.
 
     With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
     reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
