@@ -29,7 +29,7 @@ import torch
 
 from qualm.runners.contracts.nli import NliContext
 from qualm.runners.inference.nli import open_nli
-from qualm.runners.plugins.estimators._likeness import inferred
+from qualm.runners.plugins.estimators._likeness import infer_all_pairs
 from qualm.runners.plugins.estimators._meanings import clusters
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.scenes_folder import scenes_folder
@@ -107,12 +107,12 @@ def bench_nli(folder, work, name, texts):
     first = opened(folder, work / name / "first")
     model, tokenizer = first.engine._model, first.engine._tokenizer
     loop, expected = timed(naive, model, tokenizer, texts)
-    whole, matrices = timed(inferred, first, texts)
+    whole, matrices = timed(infer_all_pairs, first, texts)
     asked = first.counters["nli pairs computed"]
     differ = [abs(a[..., 0] - e)[~np.eye(DRAWS, dtype=bool)] for a, e, t in zip(matrices, expected, texts, strict=True)]
     same = [np.array([[a == b for b in t] for a in t])[~np.eye(DRAWS, dtype=bool)] for t in texts]
     error = max(d[~s].max(initial=0) for d, s in zip(differ, same, strict=True))
-    again, _ = timed(inferred, opened(folder, work / name / "first"), texts)
+    again, _ = timed(infer_all_pairs, opened(folder, work / name / "first"), texts)
     pairs = [(a, b) for t in texts for i, a in enumerate(t) for j, b in enumerate(t) if i != j]
     engine = opened(folder, work / name).engine
     batched, _ = timed(lambda: list(engine.infer(pairs)))

@@ -23,10 +23,10 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
     """
     if similarity == "jaccard":
         return [jaccard(t) for t in texts]
-    return [alike(logits, similarity) for logits in inferred(context.nli(nli, similarity), texts)]
+    return [likeness_from_logits(logits, similarity) for logits in infer_all_pairs(context.nli(nli, similarity), texts)]
 
 
-def alike(logits: Floats, similarity: str) -> Floats:
+def likeness_from_logits(logits: Floats, similarity: str) -> Floats:
     """Return the likeness in [0, 1] of pairs of texts, from their NLI logits.
 
     Args:
@@ -39,7 +39,7 @@ def alike(logits: Floats, similarity: str) -> Floats:
     return np.asarray(shares[..., ENTAILMENT] if similarity == "entailment" else 1.0 - shares[..., CONTRADICTION], dtype=np.float64)
 
 
-def inferred(nli: CachedNli, texts: Texts) -> list[Floats]:
+def infer_all_pairs(nli: CachedNli, texts: Texts) -> list[Floats]:
     """Return for each sample (N, N, classes) NLI logits: answer i premise, j hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])
@@ -47,12 +47,12 @@ def inferred(nli: CachedNli, texts: Texts) -> list[Floats]:
     for own, d in zip(texts, different, strict=True):
         square = logits[start : start + len(d) ** 2].reshape(len(d), len(d), logits.shape[1])
         start += len(d) ** 2
-        place = places(own, d)
+        place = index_texts(own, d)
         squares.append(square[np.ix_(place, place)])
     return squares
 
 
-def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
+def index_texts(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
     """Return the index of each text in `different`, which holds the distinct texts."""
     number = {text: i for i, text in enumerate(different)}
     return np.array([number[text] for text in texts], dtype=np.int64)

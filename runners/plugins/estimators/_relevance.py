@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Rows
-from qualm.runners.plugins.estimators._likeness import alike, jaccard
+from qualm.runners.plugins.estimators._likeness import jaccard, likeness_from_logits
 
 
 def without_each(text: str, ends: Floats) -> list[str]:
@@ -35,7 +35,7 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
         likenesses = np.array([jaccard(pair)[0, 1] if pair[0] != pair[1] else 1.0 for pair in pairs])
     else:
         logits = context.nli(nli, similarity).logits([pair for a, b in pairs for pair in ((a, b), (b, a))])
-        likenesses = alike(logits, similarity).reshape(-1, 2).mean(axis=1)
+        likenesses = likeness_from_logits(logits, similarity).reshape(-1, 2).mean(axis=1)
     starts = np.cumsum([0, *map(len, shorter)])
     return [1.0 - likenesses[start:end] for start, end in pairwise(starts)]
 

@@ -8,7 +8,7 @@ from annotated_types import Gt
 from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, probabilities
-from qualm.runners.plugins.estimators._likeness import inferred
+from qualm.runners.plugins.estimators._likeness import infer_all_pairs
 
 CITES = ["nikitin2024kernel"]
 NEEDS = ["draw_texts"]
@@ -44,7 +44,7 @@ def kernel_language_entropy(
         weights: w of the `likeliest` class, as in the paper, or its mean over the `probability` of each, as in LM-Polygraph.
     """
     values = []
-    for logits in inferred(context.nli(nli), draw_texts):
+    for logits in infer_all_pairs(context.nli(nli), draw_texts):
         if len(logits) < 2:
             values.append(float("nan"))
             continue

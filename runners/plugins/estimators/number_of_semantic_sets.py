@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
-from qualm.runners.plugins.estimators._likeness import inferred
+from qualm.runners.plugins.estimators._likeness import infer_all_pairs
 from qualm.runners.plugins.estimators._meanings import clusters
 
 CITES = ["lin2024generating"]
@@ -37,7 +37,7 @@ def number_of_semantic_sets(
     if sets == "clusters":
         counts = [len(np.unique(labels)) for labels in clusters(model, draw_texts)]
     else:
-        counts = [_components(logits) for logits in inferred(model, draw_texts)]
+        counts = [_components(logits) for logits in infer_all_pairs(model, draw_texts)]
     return np.array([n if len(t) > 1 else np.nan for n, t in zip(counts, draw_texts, strict=True)], dtype=np.float64)
 
 

@@ -573,7 +573,7 @@ Reader = Callable[[str, Sequence[str], str], OptionReading]
 """Answer, options and question -> what the answer says."""
 
 
-def judged(
+def rate_option_reply(
     question: str, references: Sequence[str], prediction: str, choices: Sequence[str], read: Reader, on_failure: OnFailure = "unscored"
 ) -> Judgement:
     """Rate a multiple-choice reply: 1 for the right option, else 0; None if it is unreadable.

@@ -224,7 +224,7 @@ def _plain(text: str) -> str:
     return re.sub(r"[*_`#\"“”]+", " ", plain.casefold().replace("’", "'")).strip()
 
 
-def judged(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
+def rate_yes_no(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
     """Rate each reply's yes or no, as `read` finds it, with marks `said` and `truth`.
 
     A reply that is neither is wrong.

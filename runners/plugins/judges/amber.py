@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import YesNo, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, rate_yes_no
 
 CITES = ["wang2023amber"]
 MARKS = ["said", "truth"]
@@ -22,7 +22,7 @@ def amber(
     Args:
         match: `exact`, or `first_word`: the first word in any case, whatever follows it, as most who use AMBER prepare the answers.
     """
-    return judged(_exact if match == "exact" else _first_word, questions, references, predictions)
+    return rate_yes_no(_exact if match == "exact" else _first_word, questions, references, predictions)
 
 
 def _exact(text: str) -> YesNo:

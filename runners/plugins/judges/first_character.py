@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import OptionReading, judged
+from qualm.runners.plugins.judges._choices import OptionReading, rate_option_reply
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 
@@ -28,7 +28,7 @@ def first_character(
     Args:
         on_failure: `wrong`: a reply that begins otherwise is wrong, as harnesses that compare the character have it.
     """
-    return [judged(*row, _read, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
+    return [rate_option_reply(*row, _read, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
 
 
 def _read(prediction: str, choices: Sequence[str], question: str) -> OptionReading:

@@ -134,7 +134,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
     return number if number in allowed else None
 
 
-def kept_references(references: Sequence[str]) -> list[str]:
+def frequent_references(references: Sequence[str]) -> list[str]:
     """Return the distinct references, sorted; those at most RARE as frequent as the top go."""
     counts = Counter(references)
     most = max(counts.values())
@@ -150,7 +150,7 @@ def _fields(question: str, references: Sequence[str], prediction: str) -> Mappin
     commonest = Counter(r.strip().casefold() for r in references).most_common(1)[0][0]
     return {
         "question": question,
-        "references": ", ".join(f'"{r}"' for r in kept_references(references)),
+        "references": ", ".join(f'"{r}"' for r in frequent_references(references)),
         "answer": prediction,
         "rule": YES_OR_NO if commonest in ("yes", "no") else "",
     }

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import YesNo, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, rate_yes_no
 
 CITES = ["fu2023mme"]
 MARKS = ["said", "truth"]
@@ -22,7 +22,7 @@ def mme(
     Args:
         rule: `official`, or `lmms_eval`, which leaves out outer spaces and full stops first and takes a lone `y` or `n`.
     """
-    return judged(_official if rule == "official" else _lmms_eval, questions, references, predictions)
+    return rate_yes_no(_official if rule == "official" else _lmms_eval, questions, references, predictions)
 
 
 def _official(text: str) -> YesNo:

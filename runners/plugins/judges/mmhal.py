@@ -55,10 +55,10 @@ def mmhal(
     return [_judgement(q, refs, p, reply, on_failure) for (q, refs, p, _), reply in zip(rows, judge_replies, strict=True)]
 
 
-def points(reply: str | None) -> int | None:
+def read_points(reply: str | None) -> int | None:
     r"""Return the only rating (0 to 6) in a reply; None for none or several.
 
-    >>> [points(text) for text in ("Fine.\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
+    >>> [read_points(text) for text in ("Fine.\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
     [5, None, None, None]
     """
     ratings = [n for n in range(BEST + 1) if f"rating: {n}" in (reply or "").lower()]
@@ -69,7 +69,7 @@ def _judgement(question: str, references: list[str], prediction: str, reply: str
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    rating = points(reply)
+    rating = read_points(reply)
     if rating is None and (reply is None or on_failure == "unscored"):
         return Judgement(None, declines, reply, parse_ok=False)
     return Judgement((rating or 0) / BEST, declines, reply, parse_ok=rating is not None, marks={"points": float(rating or 0)})

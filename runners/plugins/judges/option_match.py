@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import OptionReading, judged, read
+from qualm.runners.plugins.judges._choices import OptionReading, rate_option_reply, read
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 
@@ -52,19 +52,19 @@ def option_match(
         on_failure: `wrong`: a reply that names no option, or several, is wrong, where there is no such judge.
     """
     reader = read if rule == "harnesses" else _mmbench
-    return [judged(*row, reader, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
+    return [rate_option_reply(*row, reader, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
 
 
 def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionReading:
-    place = named(prediction, choices)
+    place = find_option(prediction, choices)
     return OptionReading(place, place is None and is_refusal(prediction, question))
 
 
-def named(prediction: str, choices: Sequence[str]) -> int | None:
+def find_option(prediction: str, choices: Sequence[str]) -> int | None:
     """Return the index of the option that a reply names by MMBench's rule; None if not one.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
-    >>> [named(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]
+    >>> [find_option(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]
     [1, 1, None, 1, None, None]
     """
     words = prediction.split()

@@ -1,7 +1,7 @@
 """Yes or no as POPE's own script reads it. POPE: Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import YesNo, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, rate_yes_no
 
 CITES = ["li2023evaluating"]
 MARKS = ["said", "truth"]
@@ -15,7 +15,7 @@ def pope(questions: list[str], references: list[list[str]], predictions: list[st
     Commas are deleted and words are parted by single spaces, so that "NO", "nothing", "Yes. No" and "\nNo" are "yes", and "It is not
     visible" is "no". There is no third reading: whatever a model says is one of the two. For `yes_no_f1` and its like.
     """
-    return judged(_read, questions, references, predictions)
+    return rate_yes_no(_read, questions, references, predictions)
 
 
 def _read(text: str) -> YesNo:

@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import judged, read
+from qualm.runners.plugins.judges._choices import rate_option_reply, read
 from qualm.runners.plugins.judges._final_number import rate_number
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -61,7 +61,7 @@ def rules(
 
 def _judge(question: str, references: list[str], prediction: str, choices: Sequence[str], match: str, tolerance: float) -> Judgement:
     if choices:
-        return judged(question, references, prediction, choices, read)
+        return rate_option_reply(question, references, prediction, choices, read)
     truths = [normalise(r) for r in references]
     declines = is_refusal(prediction, question) and not _is_negative_answer(normalise(prediction), truths)
     if declines and set(truths) <= YES_OR_NO and truths and begins_in_another_language(prediction):

@@ -71,10 +71,10 @@ def sentences(description: str) -> list[str]:
     return parts
 
 
-def verdicts(reply: str | None, n: int) -> list[str] | None:
+def read_verdicts(reply: str | None, n: int) -> list[str] | None:
     r"""Return the labels of sentences 1 to n; None unless the lines are numbered exactly so.
 
-    >>> verdicts("Judgement:\n1. Correct: yes\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
+    >>> read_verdicts("Judgement:\n1. Correct: yes\n2. hallucination: no cat", 2), read_verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)
     """
     lines = _LINE.findall(reply or "")
@@ -91,7 +91,7 @@ def _judgement(question: str, references: list[str], prediction: str, n: int, re
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    made_up, right, unclear = (((verdicts(reply, n) if n else None) or []).count(name) for name in CLASSES)
+    made_up, right, unclear = (((read_verdicts(reply, n) if n else None) or []).count(name) for name in CLASSES)
     total = made_up + right + unclear
     if not total:
         return Judgement(None, declines, reply, parse_ok=False)

@@ -104,13 +104,13 @@ def normalise(text: str, rule: Rule = "official") -> str:
     """
     if rule == "evalai":
         text = text.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
-    plain = _runs_of_marks(text) if rule == "reliable" else each_mark(text)
+    plain = _replace_runs_of_marks(text) if rule == "reliable" else replace_marks(text)
     plain = re.sub(r"\.(?!\d)", "", plain, count=MOST_PERIODS)
     words = [_DIGITS.get(w, w) for w in plain.lower().split()]
     return " ".join(_contractions().get(w, w) for w in words if w not in _ARTICLES)
 
 
-def each_mark(text: str) -> str:
+def replace_marks(text: str) -> str:
     """Return text with marks next to spaces deleted, others replaced by a space.
 
     All marks are deleted if a comma stands between digits.
@@ -122,7 +122,7 @@ def each_mark(text: str) -> str:
     return plain
 
 
-def _runs_of_marks(text: str) -> str:
+def _replace_runs_of_marks(text: str) -> str:
     """Delete outer marks and commas between digits; replace other runs of marks by spaces."""
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)

@@ -48,7 +48,7 @@ class Parts:
         return exact
 
 
-def parts(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, over: str, bins: int) -> Parts:
+def decompose_brier(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, over: str, bins: int) -> Parts:
     """Return the parts of the Brier score over the rows where `chosen` is 1."""
     forecasts, outcomes = events(forecast, outcome, over)
     of_bins, of_events = [], []

@@ -6,7 +6,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
-from qualm.runners.plugins.metrics._brier import parts
+from qualm.runners.plugins.metrics._brier import decompose_brier
 
 CITES = ["murphy1973vector"]
 ALSO_KNOWN_AS = ["reliability", "murphy_reliability"]
@@ -47,4 +47,4 @@ def brier_reliability(
         ValueError: a probability outside [0, 1].
     """
     chosen = chosen_rows(is_calibration, rows)
-    return parts(forecast, outcome, chosen, weights, over, bins).reliability
+    return decompose_brier(forecast, outcome, chosen, weights, over, bins).reliability

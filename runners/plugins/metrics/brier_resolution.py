@@ -6,7 +6,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
-from qualm.runners.plugins.metrics._brier import parts
+from qualm.runners.plugins.metrics._brier import decompose_brier
 
 CITES = ["murphy1973vector", "stephenson2008extra"]
 ALSO_KNOWN_AS = ["resolution", "murphy_resolution"]
@@ -50,5 +50,5 @@ def brier_resolution(
         ValueError: a probability outside [0, 1].
     """
     chosen = chosen_rows(is_calibration, rows)
-    of = parts(forecast, outcome, chosen, weights, over, bins)
+    of = decompose_brier(forecast, outcome, chosen, weights, over, bins)
     return of.exact_resolution if form == "exact" else of.resolution

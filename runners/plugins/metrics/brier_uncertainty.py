@@ -4,7 +4,7 @@ from typing import Literal
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
-from qualm.runners.plugins.metrics._brier import parts
+from qualm.runners.plugins.metrics._brier import decompose_brier
 
 CITES = ["murphy1973vector"]
 ALSO_KNOWN_AS = ["murphy_uncertainty"]
@@ -34,4 +34,4 @@ def brier_uncertainty(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    return parts(forecast, outcome, chosen, weights, over, 1).uncertainty
+    return decompose_brier(forecast, outcome, chosen, weights, over, 1).uncertainty

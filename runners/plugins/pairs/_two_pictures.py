@@ -79,7 +79,7 @@ class Questioner:
                 by_target = _ask_batch(self.context, self.generator, self.prompt, {p.plan.target.key: p for p in batch}, self.asking)
             yield from by_target.values()
 
-    def hold_share(self) -> None:
+    def check_share(self) -> None:
         """Raise PairError if a larger share of the pairs than allowed was dropped."""
         with self._errors():
             check_dropped_share(self.generator, self.asking.most_dropped)

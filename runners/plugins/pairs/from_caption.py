@@ -108,7 +108,7 @@ class _Recipe:
         name = f"{image}-{k}-{self.context.label}"
         yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
 
-    def fresh(self, image: str, questions: set[str]) -> bool:
+    def record_if_new(self, image: str, questions: set[str]) -> bool:
         """Record questions about an image and return True; False if one was asked before."""
         before = self.questions.setdefault(image, set())
         if before & questions:
@@ -152,7 +152,9 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
         except ValueError as error:
             raise PairError(f"recipe {recipe.context.label}: {error}") from error
         reason = "scene offers none" if contrast is None else "asked before"
-        if contrast is None or not recipe.fresh(image, {normalise(contrast.answerable.text), normalise(contrast.unanswerable.text)}):
+        if contrast is None or not recipe.record_if_new(
+            image, {normalise(contrast.answerable.text), normalise(contrast.unanswerable.text)}
+        ):
             continue
         facts = {"level": str(scene["level"]), "objects": str(len(scene["objects"])), "proof": contrast.proof}
         refusal = composer.decline(recipe.kind, contrast.unanswerable.text, rng)
@@ -176,7 +178,7 @@ def _written(recipe: _Recipe, generator: CachedGenerator, prompts_by_image: Mapp
     def read(key: str, text: str) -> WrittenPair:
         image = places[key][0]
         pair = read_pair(text, recipe.questions.get(image, ()))
-        recipe.fresh(image, questions_of(pair))
+        recipe.record_if_new(image, questions_of(pair))
         return pair
 
     pairs = ask_in_rounds(

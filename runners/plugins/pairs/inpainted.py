@@ -108,7 +108,7 @@ def inpainted(
             shares.append(float(painted.plan.jobs[0].mask.mean()))
             yield from _pair(context, painted, category, *(("llm", declined) if declined else _draw_abstention(context, painted, kinds)))
     if questioner:
-        questioner.hold_share()
+        questioner.check_share()
     context.notes["inpainting"] = {
         "dilation": {"kernel": dilate, "grows": dilation_reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
         "mask_share": round(float(np.mean(shares)), 4) if shares else None,

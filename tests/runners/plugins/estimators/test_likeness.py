@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.runners.inference.nli import probabilities
-from qualm.runners.plugins.estimators._likeness import inferred, jaccard, likeness, places, spectrum
+from qualm.runners.plugins.estimators._likeness import index_texts, infer_all_pairs, jaccard, likeness, spectrum
 
 
 class Nli:
@@ -25,7 +25,7 @@ class Context:
 
 def test_each_draw_is_premise_to_each_other_and_different_texts_are_asked_once():
     nli = Nli()
-    first, second = inferred(nli, [["b", "a", "b"], ["c"]])
+    first, second = infer_all_pairs(nli, [["b", "a", "b"], ["c"]])
     assert nli.pairs == [("b", "b"), ("b", "a"), ("a", "b"), ("a", "a"), ("c", "c")]
     assert (
         (first[1, 2] * 100).tolist() == pytest.approx([97, 98, 0]) and (first[0] == first[2]).all() and (first[:, 0] == first[:, 2]).all()
@@ -35,14 +35,14 @@ def test_each_draw_is_premise_to_each_other_and_different_texts_are_asked_once()
 
 def test_likeness_is_entailment_or_the_lack_of_a_contradiction():
     context, texts = Context(), [["b", "a"]]
-    chances = probabilities(inferred(context.model, texts)[0])
+    chances = probabilities(infer_all_pairs(context.model, texts)[0])
     np.testing.assert_allclose(likeness(context, texts, "entailment", "x")[0], chances[..., 0])
     np.testing.assert_allclose(likeness(context, texts, "contradiction", "x")[0], 1 - chances[..., 2])
     assert likeness(None, [["Red cube", "red ball", ""]], "jaccard", None)[0].tolist() == [[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 1]]
 
 
 def test_places():
-    assert places(["b", "a", "b"], ["a", "b"]).tolist() == [1, 0, 1] and places([], []).tolist() == []
+    assert index_texts(["b", "a", "b"], ["a", "b"]).tolist() == [1, 0, 1] and index_texts([], []).tolist() == []
 
 
 @given(st.lists(st.text("ab ", max_size=6), min_size=1, max_size=4))

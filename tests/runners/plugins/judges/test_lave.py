@@ -12,7 +12,7 @@ import pytest
 from qualm.registry.plugins import registry
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.contracts.judges import JudgeContext, JudgeError
-from qualm.runners.plugins.judges.lave import YES_OR_NO, kept_references, read_rating
+from qualm.runners.plugins.judges.lave import YES_OR_NO, frequent_references, read_rating
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -141,8 +141,8 @@ def test_a_judge_that_answers_nonsense(on_failure, rating):
 
 
 def test_references_and_yes_or_no():
-    assert kept_references(["blue"] * 4 + ["azure"] + ["sky", "sky"]) == ["blue", "sky"]
-    assert kept_references(["b", "a"]) == ["a", "b"]
+    assert frequent_references(["blue"] * 4 + ["azure"] + ["sky", "sky"]) == ["blue", "sky"]
+    assert frequent_references(["b", "a"]) == ["a", "b"]
     with serving(plain_judge) as server:
         lave(server, ["?", "?"], [["yes"] * 9 + ["maybe"], ["red", "green"]], ["sure", "red"])
         texts = sorted((b["messages"][0]["content"] for b in server.bodies if asked(b)[0] == "rating"), key=lambda t: YES_OR_NO not in t)

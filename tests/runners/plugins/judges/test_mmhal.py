@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.runners.plugins.judges.mmhal import points
+from qualm.runners.plugins.judges.mmhal import read_points
 from tests.support.servers.asked_judge import ask, prompt_of
 from tests.support.servers.small_server import serving
 
@@ -26,7 +26,7 @@ def here(tmp_path, monkeypatch):
 )
 def test_the_official_reading(reply, expected):
     """As in the official script: each N of 0..6 is looked for as "rating: N" in the lower-cased reply, and just one must be found."""
-    assert points(reply) == expected
+    assert read_points(reply) == expected
 
 
 def rater(body, nth):

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges.option_match import named, option_match
+from qualm.runners.plugins.judges.option_match import find_option, option_match
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered
 from qualm.runners.scoring.apply_judge import judge as apply
@@ -45,7 +45,7 @@ def judge(prediction, right=1, choices=OPTIONS, **arguments):
     ],
 )
 def test_the_first_two_steps(reply, place):
-    assert named(reply, OPTIONS) == place
+    assert find_option(reply, OPTIONS) == place
 
 
 def by_regular_expressions(reply, options):
@@ -62,7 +62,7 @@ def by_regular_expressions(reply, options):
 def test_against_another_way_to_write_it():
     pieces = ["A", "B", "(A)", "B.", ":C", "D).", "E", "answer", "a", "Two CATS", "a red cube"]
     replies = [" ".join(words) for n in (1, 2, 3, 4) for words in product(pieces, repeat=n)]
-    assert [named(r, OPTIONS) for r in replies] == [by_regular_expressions(r, OPTIONS) for r in replies]
+    assert [find_option(r, OPTIONS) for r in replies] == [by_regular_expressions(r, OPTIONS) for r in replies]
 
 
 def test_right_wrong_refused_and_unscored():

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.runners.plugins.judges.shr import sentences, verdicts
+from qualm.runners.plugins.judges.shr import read_verdicts, sentences
 from tests.support.servers.asked_judge import ask, prompt_of
 from tests.support.servers.small_server import serving
 
@@ -30,7 +30,7 @@ def test_sentences_that_repeat_are_dropped():
     ],
 )
 def test_a_judgement_to_every_sentence(reply, expected):
-    assert verdicts(reply, 3) == expected
+    assert read_verdicts(reply, 3) == expected
 
 
 def judge(body, nth):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from qualm.runners.plugins.metrics._brier import events, parts
+from qualm.runners.plugins.metrics._brier import decompose_brier, events
 from qualm.runners.plugins.metrics.brier import brier, interval
 from qualm.runners.plugins.metrics.brier_reliability import brier_reliability
 from qualm.runners.plugins.metrics.brier_resolution import brier_resolution
@@ -60,7 +60,7 @@ def test_parts_by_a_loop_add_up_to_the_score(over):
 
 def test_parts_in_resamples_are_those_of_the_drawn_rows():
     (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
-    of = parts(CONFIDENCE, CORRECT, np.ones(N), weights, "answer", 5)
+    of = decompose_brier(CONFIDENCE, CORRECT, np.ones(N), weights, "answer", 5)
     for k, row in enumerate(np.asarray(weights).astype(int)):
         drawn = np.repeat(np.arange(N), row)
         reliability, resolution, uncertainty, within = murphy(CONFIDENCE[drawn], CORRECT[drawn], 5)
