@@ -86,7 +86,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
 
 def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
-    """Import other reviewers' tables; return a line to print."""
+    """Publish the decisions in other reviewers' tables too; return a line to print."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.curation import CurationError, read_decisions

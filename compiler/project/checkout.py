@@ -56,11 +56,11 @@ class Project:
         return sorted(p.stem for p in (self.root / "specs").glob("*.yaml"))
 
     def has_spec(self, word: str | None) -> bool:
-        """Return True if a word of the command line names a spec, by name or path."""
+        """Return True if a word is a spec's name, or any path that ends with .yaml or .yml."""
         return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
 
     def spec_path(self, spec: str | None) -> Path:
-        """Return the file of a spec, given by name or path; None = the default spec."""
+        """Return the file of a spec by name (checked) or path (as given); None = the default spec."""
         if spec is None:
             spec = self.run_wide.default
         path = Path(spec)

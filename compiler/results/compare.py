@@ -267,7 +267,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
-    """Return {(name, dataset): `Cell` of clean answers} of the models behind the names."""
+    """Return {(name, dataset): `Cell` of clean answers}; `models` is {name: model behind it}."""
     cells = {}
     for cell in side.results.cells(set(models.values()), variant=CLEAN):
         main = main_setting(list(cell.settings))

@@ -49,7 +49,7 @@ def objects_of_runs(root: Path) -> dict[str, str]:
 
 
 def with_files(objects: Mapping[str, str], *stores: Path) -> dict[str, str]:
-    """Add the files of each folder whose listing is in one of the stores: hash -> path."""
+    """Return {hash: path} of objects and of the files in folders whose listing a store has."""
     files: dict[str, str] = {}
     for md5, path in objects.items():
         if md5.endswith(".dir"):

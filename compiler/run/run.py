@@ -182,7 +182,7 @@ def _stage_address(plan: Plan, stage: str, default: str) -> str:
 
 
 def full_disks(root: Path) -> list[str]:
-    """Describe each full disk that a run writes to; DVC's own messages name only files."""
+    """Return a text on each almost full disk that a run writes to; [] if there is room."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
     return [say.SPACE_LEFT.format(folder=place, size=format_size(free)) for place, free in left.items() if free < MIN_FREE_BYTES]

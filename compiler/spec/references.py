@@ -36,7 +36,7 @@ def check_names(reader: SpecReader) -> None:
 
 
 def check_references(reader: SpecReader, resolved: Resolved) -> None:
-    """Record everything that a section names or needs and no other section provides."""
+    """Record a problem for everything that a section names or needs and no other provides."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
     _margins(reader, resolved)

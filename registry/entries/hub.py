@@ -118,7 +118,7 @@ def model_commit(root: Path, repo: str, revision: str | None) -> str:
 
 
 def cached(repo: str, commit: str, file: RemoteFile) -> Path | None:
-    """Return the path of a model's file in the hub's cache; None if it is not there."""
+    """Return the path of a model's file in the hub's cache; None if absent or incomplete."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, file.name, revision=commit)
