@@ -79,13 +79,13 @@ class ExportEntry:
 
     @property
     def correct(self) -> int | None:
-        """Return 1 if the likeliest option is right, else 0; None without options or reference."""
+        """Return 1 if the likeliest option is right, else 0; None without logits or right option."""
         right = self.sample["answer_index"]
         return None if self.predicted is None or right is None else int(self.predicted == right)
 
     @property
     def reply(self) -> str:
-        """Return the answer as text; for option logits, the letter of the likeliest option."""
+        """Return the greedy answer as text, else the likeliest option's letter; "" without either."""
         text = self.answers[0]["text"]
         return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
 
@@ -117,5 +117,5 @@ class ExportPart:
 
 
 def slug(label: str) -> str:
-    """Return a label with only characters that are safe in file names."""
+    """Return a label with only characters safe in file names; "unnamed" if none is left."""
     return re.sub(r"[^A-Za-z0-9_.@=-]+", "-", label).strip("-") or "unnamed"

@@ -81,7 +81,7 @@ def every_eval_ever(
 
 
 def _is_exportable(context: ExportContext, row: Row) -> bool:
-    """Return true if a score is defined and has a better direction; count it if not."""
+    """Return true if a score is defined and has a better direction; else count it as lost."""
     if row["value"] is None:
         context.lose("undefined scores")
     elif context.higher_is_better.get(metric_of(row["metric"])) is None:

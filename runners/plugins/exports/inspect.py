@@ -43,7 +43,7 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", i
 
 
 def _header(context: ExportContext, part: ExportPart) -> Log:
-    """Return a log without its samples, which are counted beforehand."""
+    """Return an Inspect log without its samples, which are read once to be counted."""
     ids, epochs, answers = [], 0, 0
     for entry in context.entries(part, again=True):
         ids.append(entry.name)

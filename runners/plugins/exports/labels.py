@@ -44,7 +44,7 @@ def labels(context: ExportContext, *, n: Annotated[int, Ge(1)] = 100, seed: Anno
 
 
 def _scored(context: ExportContext, part: ExportPart) -> list[ExportEntry]:
-    """Return the answers in words to scored questions, without sampled ones."""
+    """Return the entries answered in words in scored splits; count the others as lost."""
     splits = split_rule(dict(context.scoring), part.dataset)
     table = ModelInput(part).dataset.table
     scored = splits.scored(part.dataset, table["split"]).to_pylist()
@@ -66,7 +66,7 @@ def _row(folder: Path, part: ExportPart, inputs: ModelInput, entry: ExportEntry)
     if entry.choices:
         question = entry.prompt or question
         references = [entry.choices[sample["answer_index"]]] if sample["answer_index"] is not None else references
-    pictures = "|".join(_picture(folder, data) for data in inputs.pictures(entry))
+    pictures = "|".join(_write_picture(folder, data) for data in inputs.pictures(entry))
     texts = [part.model, part.dataset, part.variant.name, entry.name, question, "|".join(references), pictures]
     return [*map(escape_formula, texts), escape_formula(entry.answers[0]["text"]), "", ""]
 
@@ -75,7 +75,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
     return hashlib.sha256(f"{seed}\n{sample_id}".encode()).digest()
 
 
-def _picture(folder: Path, data: bytes) -> str:
+def _write_picture(folder: Path, data: bytes) -> str:
     """Write an image under a digest of it, once; return its path."""
     create_folder(folder / "pictures")
     shown = to_displayable(data)

@@ -82,7 +82,7 @@ def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[st
 
 
 def escaped(text: str) -> str:
-    r"""Escape a text for LaTeX.
+    r"""Return a text with LaTeX's special characters escaped, and Greek letters as commands.
 
     >>> print(escaped("ece@bins=5_%"))
     ece@bins=5\_\%

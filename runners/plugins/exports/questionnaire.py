@@ -47,7 +47,7 @@ def questionnaire(
             writer.writerow(COLUMNS)
             for number, row in enumerate(order):
                 sample = dataset.samples[row]
-                picture = _picture(context.folder, f"{slug(name)}-{number:04d}", _picture_file(dataset, row))
+                picture = _write_picture(context.folder, f"{slug(name)}-{number:04d}", _read_picture(dataset, row))
                 writer.writerow([number, blind_id(sample["sample_id"]), escape_formula(sample["question"]), picture, ""])
                 context.counts["samples"] += 1
 
@@ -56,7 +56,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
     return hashlib.sha256(f"{seed}\n{sample_id}".encode()).digest()
 
 
-def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
+def _read_picture(dataset: DatasetFolder, row: int) -> bytes | None:
     """Return the image file; several images are joined side by side as PNG."""
     item = dataset.item(row)
     if len(item.files) < 2:
@@ -66,7 +66,7 @@ def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
         return file.getvalue()
 
 
-def _picture(folder: Path, name: str, data: bytes | None) -> str:
+def _write_picture(folder: Path, name: str, data: bytes | None) -> str:
     """Write an image under a neutral name; return its path, "" without one."""
     if data is None:
         return ""

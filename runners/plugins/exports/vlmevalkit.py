@@ -72,7 +72,7 @@ def _question(entry: ExportEntry) -> dict[str, Any]:
 
 
 def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
-    """Yield predictions; if some questions have images, those without are left out."""
+    """Yield a row per answer; with `with_picture`, questions without image are left out."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
             context.lose("answers to questions without an image, where others have one (`-O images=false` keeps them)")
@@ -94,7 +94,7 @@ def _columns(part: ExportPart) -> tuple[list[str], bool]:
 
 
 def _input_rows(context: ExportContext, part: ExportPart, names: list[str], has_images: bool) -> Iterator[list[Any]]:
-    """Yield rows of the input table; a repeated image is given as the index of its first row."""
+    """Yield the input table's rows; a repeated image is the index of its first row."""
     inputs, first = ModelInput(part), dict[str, int]()
     for entry in context.questions(part):
         key, image = inputs.key(entry), None
@@ -112,7 +112,7 @@ def _input_rows(context: ExportContext, part: ExportPart, names: list[str], has_
 
 
 def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
-    """Write a table whose cells a spreadsheet cannot compute; our reader removes the quote."""
+    """Write rows as TSV, with a quote before cells that a spreadsheet would compute."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(names)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import OptionReading, judged, read
+from qualm.runners.plugins.judges._choices import OptionReading, rate_option_reply, read
 from qualm.runners.plugins.judges.rules import rules
 from tests.bench.replies.figures import REPLIES
 from tests.bench.replies.options import figures
@@ -194,14 +194,14 @@ def test_the_option_that_is_named_is_held_to_the_right_one(reading, references, 
         asked.append((prediction, choices, question))
         return reading
 
-    assert judged("Q?", references, "reply", ["cat", "dog"], read, on_failure) == expected
+    assert rate_option_reply("Q?", references, "reply", ["cat", "dog"], read, on_failure) == expected
     assert asked == [("reply", ["cat", "dog"], "Q?")]
 
 
 @pytest.mark.parametrize("on_failure", ["unscored", "wrong"])
 def test_a_question_without_options_is_not_scored(on_failure):
     unread = Judgement(None, None, parse_ok=False)
-    assert judged("Q?", ["dog"], "dog", [], lambda *_: OptionReading(1), on_failure) == unread
+    assert rate_option_reply("Q?", ["dog"], "dog", [], lambda *_: OptionReading(1), on_failure) == unread
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import judged, yes_or_no
+from qualm.runners.plugins.judges._yes_no import rate_yes_no, yes_or_no
 from qualm.runners.plugins.judges.rules import rules
 
 READINGS = {
@@ -71,7 +71,7 @@ def test_what_a_reply_comes_to(text, told):
 def test_judgements_hold_what_was_said_to_the_reference():
     references = [["Yes"], ["yes"], ["no", "No."], ["maybe"], ["yes", "no"], [], []]
     predictions = ["yes", "no", "hm", "yes", "yes", "I don't know", "yes"]
-    assert judged(yes_or_no, ["Q?"] * 7, references, predictions) == [
+    assert rate_yes_no(yes_or_no, ["Q?"] * 7, references, predictions) == [
         Judgement(1.0, False, marks={"said": 1.0, "truth": 1.0}),
         Judgement(0.0, False, marks={"said": 0.0, "truth": 1.0}),
         Judgement(0.0, False, marks={"said": -1.0, "truth": 0.0}),
