@@ -23,7 +23,7 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """Choose the lowest threshold with error <= `alpha`, at probability 1 - `delta`; else > 1.
+    """Choose the lowest threshold with error <= `alpha` with chance 1 - `delta`, or above 1.
 
     Every threshold of a fixed grid is a hypothesis, "its error is above alpha". Its p-value is from Hoeffding's and Bentkus' bounds or,
     where groups differ in size, from a betting bound (Waudby-Smith and Ramdas, 2024). The hypotheses are tested from ten starting points

@@ -57,7 +57,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
 
 
 def _read_picture(dataset: DatasetFolder, row: int) -> bytes | None:
-    """Return the image file; several images are joined side by side as PNG."""
+    """Return the image file, several images joined as one PNG; None without an image."""
     item = dataset.item(row)
     if len(item.files) < 2:
         return item.data

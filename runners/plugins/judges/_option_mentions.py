@@ -288,8 +288,8 @@ class Options:
         equal = [i for i, option in enumerate(self.cleaned) if option and option == text.strip()]
         return equal[0] if len(equal) == 1 else None
 
-    def texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return the longest (start, end, option indices) where options' words occur."""
+    def find_texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Return the longest (start, end, option indices) in `text` where options' words occur."""
         words = [t for t in own if not t.is_sign]
         found = {(start, end, i) for start, end, i in self._occurrences(text, own, signs=True)}
         found |= {(start, end, i) for start, end, i in self._occurrences(text, words, signs=False)}
@@ -439,7 +439,7 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
         text = _SPACED.sub(lambda m: m[0].replace(" ", "") if _normalise_number(m[0].replace(" ", "")) in numbers else m[0], text)
     places = ("first", "second", "third", "fourth", "fifth")
     text = _BY_PLACE.sub(lambda m: f"option {LETTERS[places.index(m[1].casefold())]}", text)
-    texts = [span for span in options.texts(text, tokens(text)) if not _VERDICT.search(text[max(span[0] - 30, 0) : span[1]])]
+    texts = [span for span in options.find_texts(text, tokens(text)) if not _VERDICT.search(text[max(span[0] - 30, 0) : span[1]])]
     taken = [(start, end) for start, end, _ in texts]
     found = [m for m in _letters(text, options.n, taken) if m.marked or not options.has_other_letters]
     spans = sorted(

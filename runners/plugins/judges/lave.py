@@ -135,7 +135,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
 
 
 def frequent_references(references: Sequence[str]) -> list[str]:
-    """Return the distinct references, sorted; those at most RARE as frequent as the top go."""
+    """Return the sorted distinct references more than RARE times as frequent as the top one."""
     counts = Counter(references)
     most = max(counts.values())
     return sorted(text for text, n in counts.items() if n > RARE * most)

@@ -32,7 +32,7 @@ def brier_reliability(
     bins: Annotated[int, Ge(1)] = 15,
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """Squared difference between mean confidence and correctness of a bin, over all bins.
+    """Squared gap between a bin's mean confidence and correctness, averaged over bins.
 
     sum over bins of |B|/n * (mean confidence(B) - mean correct(B))^2, in [0, 1] (of options summed, in [0, 2]), lower is better. Too
     large by chance, the more so the fewer answers a bin has; `ece_debiased` with `squared` is the same without that. Undefined

@@ -33,7 +33,7 @@ def brier_resolution(
     rows: Literal["test", "all"] = "test",
     form: Literal["exact", "murphy"] = "exact",
 ) -> Floats:
-    """Squared difference between correctness of a bin and of all answers, over all bins.
+    """Squared gap between a bin's correctness and that of all answers, averaged over bins.
 
     `murphy`: sum over bins of |B|/n * (mean correct(B) - mean correct)^2, in [0, `brier_uncertainty`]. `exact`: less the variance of
     confidence within bins, plus twice its covariance with correctness there, so that reliability - resolution + uncertainty is the

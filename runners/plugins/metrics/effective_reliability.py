@@ -25,7 +25,7 @@ def effective_reliability(
     cost: Annotated[float, Ge(0)] = 1.0,
     threshold: Literal["other_half", "same", "none"] = "other_half",
 ) -> Floats:
-    """Correctness of the answers given, minus `cost` for each wrong one; abstaining counts 0.
+    """Mean gain of a question: correctness if answered, -`cost` if wrong, 0 if abstained.
 
     mean(phi), phi = correct if answered and correct > 0; -cost if answered and correct = 0; 0 if abstained. At most 1,
     higher is better. A question is abstained from if its confidence is below a threshold, or if the answer declines in

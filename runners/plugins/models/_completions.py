@@ -15,7 +15,7 @@ _SPACES = " \t\n\u2581\u0120"
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
-    """Return n option letters' log-probabilities at an answer's start; a text why not."""
+    """Return n option letters' log-probabilities; a reason as text if one is hidden."""
     first = tops[0] if tops else {}
     values = [_summed_logprob(first, (letter,)) for letter in LETTERS[:n]]
     hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]
@@ -25,7 +25,7 @@ def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | 
 
 
 def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Return P(yes) / (P(yes) + P(no)) at a reply's first position; a text why not."""
+    """Return P(yes) / (P(yes) + P(no)) at a reply's start; a reason as text if one is hidden."""
     first = tops[0] if tops else {}
     yes, no = (_summed_logprob(first, SPELLINGS[word]) for word in ("yes", "no"))
     if yes is None or no is None:
@@ -35,7 +35,7 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 
 def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Return P("True") at a reply's first position; a text why not."""
+    """Return P("True") at a reply's first position; a reason as text if it is hidden."""
     first = tops[0] if tops else {}
     logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:
@@ -51,7 +51,7 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
 def likeliest(
     tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], limit: int
 ) -> list[list[tuple[str, float]]] | str:
-    """Return the k likeliest (token, log-probability) of each position; a text why not.
+    """Return each position's k likeliest (token, log-probability); a reason as text if k < 2.
 
     Args:
         tops: of each position.

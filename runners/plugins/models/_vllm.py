@@ -62,7 +62,7 @@ class VllmModel:
         options: Mapping[str, Any],
         date: str = DEFAULT_DATE,
     ) -> None:
-        """`options`: of the engine; they change speed and memory alone."""
+        """Set the model up; `options` of the engine change speed and memory alone."""
         self.label, self.base, self.dtype, self.quantization, self.options = label, base, dtype, quantization, dict(options)
         self.reader = HfVlm(label, base, dtype, remote_code, template, None, date=date)
         self.version = library_version("vllm")

@@ -48,7 +48,7 @@ class BatchedModel(ABC):
     """Prefix of weights that its files may lack."""
 
     def __init__(self, plugin: str, name: str, folder: Path, parameters: Any, dtype: str, context: NliContext) -> None:
-        """`parameters`: those that results depend on, beside `dtype`."""
+        """Set the model up, without weights; results depend on `parameters` and `dtype`."""
         self.folder, self.dtype = folder, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"{plugin} ({name})"

@@ -172,7 +172,7 @@ def prove_removal(target: Target) -> str | None:
 
 
 def prove_control(target: Target, other: Thing) -> str | None:
-    """Return the proof that the answer survives removing `other`; None if not, "" unproved."""
+    """Return the proof that the answer survives removing `other`; None if not, "" if no scene."""
     if target.scene is None:
         return ""
     left = possible_answers(parse_query(target.question), remove_objects(target.scene, other.objects))
