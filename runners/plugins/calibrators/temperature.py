@@ -11,7 +11,7 @@ PROBABILITIES = True
 
 
 def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m[, K]) probabilities of log odds or logits `at` over the best temperature.
+    """Return (B, m[, K]) probabilities of logits `at` divided by the best-fitting temperature.
 
     Above 1 probabilities become less extreme, below 1 more. The order of options does not change, so accuracy stays; for open questions the
     order of answers by confidence stays too. For probabilities only: log odds of 0 stay 0.

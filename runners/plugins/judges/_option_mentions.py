@@ -358,7 +358,7 @@ _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z
 
 
 def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Mention]:
-    """Yield mentions by one of `n` letters outside `taken` spans: no article or symbol.
+    """Yield mentions by letter outside `taken` spans; beyond `n` letters, only marked ones.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """

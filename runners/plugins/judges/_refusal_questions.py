@@ -236,7 +236,7 @@ class Asked:
 
     @cached_property
     def asks_for_unknown(self) -> bool:
-        """Return true if the question asks for something that lacks a property."""
+        """Return true if words such as "not", "unknown" or "can it" let a denial answer it."""
         return (_ABILITY if self.is_yes_or_no else _UNKNOWN).search(self.text) is not None
 
     @cached_property

@@ -599,7 +599,7 @@ def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
 
 
 def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_english: bool) -> bool:
-    """Return true if a clause is a bare answer ("a red hat") and introduces nothing."""
+    """Return true if a clause is a bare answer ("a red hat"), not the start of a statement."""
     words = clause.split()
     if parsed.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
         return True

@@ -154,10 +154,10 @@ class StatedText:
         before = self.clause_before(start)
         compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
         compared = compared or bool(_COMPARED & set(before)) or _is_beside_a_place(before)
-        return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.says_earlier(start)
+        return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.is_earlier_impression(start)
 
-    def says_earlier(self, start: int) -> bool:
-        """Return true if a mention is what something looked like at first."""
+    def is_earlier_impression(self, start: int) -> bool:
+        """Return true if a mention is an earlier impression: "at first it looked red"."""
         near = range(start, min(start + SENTENCE, len(self.words)))
         end = next((i for i in near if self.words[i].ends_clause), start)
         sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
@@ -214,7 +214,7 @@ def _among_its_kind(text: StatedText) -> float | None:
         i
         for i, word in enumerate(text.words)
         if any(word.text in kind - echoed for kind in kinds)
-        and not (i in inside or word.is_asked or text.is_denied(i, i + 1) or text.says_earlier(i))
+        and not (i in inside or word.is_asked or text.is_denied(i, i + 1) or text.is_earlier_impression(i))
     ]
     asked = set(text.question) - _FUNCTION_WORDS
     of_asked = [i for i in places if text.text(i + 1) in asked and not text.words[i].ends_clause]

@@ -163,7 +163,7 @@ def torchmetrics(
     top_k: Annotated[int, Ge(1), Le(26)] = 1,
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """Metric of torchmetrics: binary over the confidence, multiclass over the options.
+    """Value of torchmetrics' class `metric`: of the confidence if binary, else of the options.
 
     `Binary...`: preds are the confidence, target is whether the answer is right; with `positive: wrong` both are reversed.
     `Multiclass...`: preds are the probabilities of all options, target is the right one, `num_classes` the largest number of options.

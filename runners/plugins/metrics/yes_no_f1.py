@@ -24,7 +24,7 @@ def yes_no_f1(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber", "amber_existence"] = "exact",
 ) -> Floats:
-    """Harmonic mean of precision and recall for one of the two answers.
+    """Harmonic mean of precision and recall for the answer `positive` ("yes" by default).
 
     F1 = 2 n(given and right) / (n(given) + n(right)): n(given) replies give the answer `positive`, for n(right) questions it is right. In
     [0, 1], higher is better. Undefined where no reply gives it and it is right for no question.
