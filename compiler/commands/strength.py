@@ -34,13 +34,8 @@ if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage
 
 
-<<<<<<< HEAD:compiler/commands/strength.py
 def choose_strength(project: Project, spec: str | None, request: StrengthRequest) -> bool:
-    """Choose the strength of a perturbation: by a search, or on a page that is served until Ctrl-C.
-=======
-def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
     """Choose a perturbation's strength by a search, or on a page served until Ctrl-C.
->>>>>>> df8263c3 (docs: say shapes, side effects and missing cases in more first lines):compiler/commands/calibrate.py
 
     Returns:
         False if the search finds no strength, otherwise True.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from qualm.runners.training.batching import IGNORE, _fill, pack, pack_in_batches, pad
+from qualm.runners.training.batching import IGNORE, _assign_rows, pack, pack_in_batches, pad
 from qualm.runners.training.encoding import EncodedExample
 
 IMAGE, FILL = 9, 0
@@ -96,7 +96,7 @@ def test_a_second_batch_is_worth_a_tenth_of_the_places(lengths, batches):
 
 
 def test_pieces_go_into_the_first_row_that_has_room():
-    assert _fill([3, 5, 2, 5, 1]) == [[1], [3], [0, 2], [4]] and _fill([1, 1]) == [[0], [1]] and _fill([1, 4, 3]) == [[1], [2, 0]]
+    assert _assign_rows([3, 5, 2, 5, 1]) == [[1], [3], [0, 2], [4]] and _assign_rows([1, 1]) == [[0], [1]] and _assign_rows([1, 4, 3]) == [[1], [2, 0]]
 
 
 def test_equal_prompts_keep_their_last_token_to_themselves():
