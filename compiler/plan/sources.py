@@ -7,6 +7,7 @@ module's name; the file is ignored if other code or another Python wrote it.
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -21,6 +22,14 @@ MAX_KEPT_ENTRIES = 5_000
 
 _PARSED: dict[str, imports.Facts] = {}
 """Facts parsed in this process, by the same digests."""
+
+_DIGESTS: dict[tuple[Path, str, int, int, int, int], str] = {}
+"""Digests computed in this process, by file, module, inode, times and size: several plans read most files again."""
+
+RECENT_NS = 2_000_000_000
+"""Age of a change below which a later one may have the same time stamp."""
+
+_package_of = cache(imports.package_of)
 
 
 class Sources:
@@ -57,19 +66,29 @@ class Sources:
         self._known = entries
 
     def _place(self, name: str, roots: Mapping[str, Path]) -> Path | None:
-        key = name, roots.get(imports.package_of(name))
+        key = name, roots.get(_package_of(name))
         if key not in self._places:
-            self._places[key] = imports.module_file(name, roots)
+            parent = self._places.get((name.rpartition(".")[0], key[1]))
+            # `from a import b` where a is a file: b is no module, and most imported names are such.
+            in_file = parent is not None and parent.name != "__init__.py"
+            self._places[key] = None if in_file else imports.module_file(name, roots)
         return self._places[key]
 
     def _facts(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
-            raw = textfiles.read_bytes(path)
-            # By name too, since it resolves relative imports; `__init__.py` resolves them differently.
-            digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
+            state = path.stat()
+            stamp = path, name, state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size
+            digest = _DIGESTS.get(stamp, "")
             facts = self._known.get(digest) or _PARSED.get(digest)
             if facts is None:
-                facts = _PARSED[digest] = imports.facts(textfiles.decoded(raw, path), path, name)
+                raw = textfiles.read_bytes(path)
+                # By name too, since it resolves relative imports; `__init__.py` resolves them differently.
+                digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
+                if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > RECENT_NS:
+                    _DIGESTS[stamp] = digest
+                facts = self._known.get(digest) or _PARSED.get(digest)
+                if facts is None:
+                    facts = _PARSED[digest] = imports.facts(textfiles.decoded(raw, path), path, name)
             self._named[path, name] = self._used[digest] = facts
         return self._named[path, name]
 
