@@ -24,7 +24,7 @@ from tests.compiler.test_mutations import of_text, of_values
 from tests.support.checks.held_numbers import held
 
 __all__ = ["root"]
-CASES = 60
+CASES = 24
 WHOLE = ("everything.yaml", "quickstart.yaml", "certainly_uncertain.yaml", "vlm_uqbench.yaml", "attribution_scenes.yaml")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -26,9 +26,9 @@ from tests.support.projects.viewed_project import viewed_project
 
 SCORES, RANKINGS, JUDGEMENTS, METRICS = "scores.parquet", "rankings.parquet", "judgements.parquet", "metrics.json"
 ANSWERS, SCENES = "generations/base/scenes.parquet", "data/scenes/samples.parquet"
-READING: dict[str, list[tuple[str, str]]] = {
-    "show": [("show small", SCORES), ("show small --json", SCORES), ("show small", RANKINGS), ("show small --how --json", SCENES)],
-    "view": [("view small --no-open", file) for file in (SCORES, RANKINGS, ANSWERS, JUDGEMENTS, SCENES)],
+READING: dict[str, list[tuple[str, *tuple[str, ...]]]] = {
+    "show": [("show small", SCORES, RANKINGS), ("show small --json", SCORES), ("show small --how --json", SCENES)],
+    "view": [("view small --no-open", SCORES, RANKINGS), ("view small --no-open", ANSWERS, JUDGEMENTS), ("view small --no-open", SCENES)],
     "compare": [
         ("compare small base other --json", ANSWERS),
         ("compare small base other", JUDGEMENTS),
@@ -50,7 +50,7 @@ READING: dict[str, list[tuple[str, str]]] = {
     "strength": [("strength small -p blur -d scenes --auto --distance 1-ssim=0.3 -n 2 -o OUT", SCENES)],
     "doctor model": [("doctor model specs --spec small", SCENES)],
 }
-"""Each command that reads results, with lines to type and a file that it then reads."""
+"""Each command that reads results, with lines to type and the files that it then reads."""
 NOT_READING = {
     "init new validate compile ls schema graph cite clean": "they read specs, plugins and entries",
     "data ls, data show, data add, data new, data diff, data check, data verify": "they read entries, each with its own hashes",
@@ -147,18 +147,25 @@ def test_it_is_known_of_every_command_whether_it_reads_results() -> None:
     assert set(leaves(typer.main.get_command(complete_app()))) == others | set(READING)
 
 
-@pytest.mark.parametrize(("line", "file"), [pair for pairs in READING.values() for pair in pairs])
-def test_a_command_says_which_file_differs(line: str, file: str, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("line", "files"), [(line, files) for lines in READING.values() for line, *files in lines])
+def test_a_command_says_which_file_differs(
+    line: str, files: list[str], project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     as_recorded = typed(line, project.root, tmp_path / "a", monkeypatch)
     assert "differ" not in as_recorded.stderr and "recorded" not in as_recorded.stderr
-    with edited(project.root / "results/small" / file):
+    with ExitStack() as edits:
+        for file in files:
+            edits.enter_context(edited(project.root / "results/small" / file))
         done = typed(line, project.root, tmp_path / "b", monkeypatch)
-    output = next(p for p in (f"results/small/{file}", "results/small/data/scenes") if f"{p} differs" in done.output)
-    notice = f"{output} differs from what was recorded in dvc.lock; `qualm run small` restores it"
-    assert notice in (done.stdout if line.startswith("share") else done.stderr)
+    verb, them = ("differs", "it") if len(files) == 1 else ("differ", "them")
+    notice = f" {verb} from what was recorded in dvc.lock; `qualm run small` restores {them}"
+    (told,) = {text for text in (done.stdout if line.startswith("share") else done.stderr).splitlines() if notice in text}
+    outputs = ["results/small/data/scenes" if file == SCENES and "data/scenes/" not in told else f"results/small/{file}" for file in files]
+    assert all(output in told for output in outputs)
     if "--json" in line:
         facts = json.loads(done.stdout)
-        assert notice in facts["changed_results"] if line.split()[0] in ("compare", "diff") or "--how" in line else facts
+        if line.split()[0] in ("compare", "diff") or "--how" in line:
+            assert f"{outputs[0]}{notice}" in facts["changed_results"]
     refuses = line.split()[0] in ("export", "share")
     assert done.exit_code == (1 if refuses else as_recorded.exit_code) and not (refuses and (tmp_path / "b").exists())
 

@@ -326,8 +326,10 @@ def unforked_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unforked_python", "heeded_signals")
-@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("jobs", "numbers"),
+    [(1, (signal.SIGINT,)), (1, (signal.SIGTERM,)), (1, (signal.SIGHUP,)), (1, (signal.SIGINT, signal.SIGINT)), (2, (signal.SIGINT,))],
+)
 def test_a_signal_ends_dvc_and_its_stage(tmp_path: Path, numbers: tuple[int, ...], jobs: int) -> None:
     """The stage ignores nothing; a second Ctrl-C comes while the first is at work."""
     root = make_pipeline(tmp_path / "root", diamond("echo $$ > pid; sleep 100", "true"))

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qualm.compiler.spec.canonical_json import canonical
@@ -12,6 +12,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
 def test_equal_values_are_equal_bytes_whatever_their_order(value):
     text = canonical(value)

@@ -45,6 +45,7 @@ def test_agreement_with_the_labels(split):
     assert agreement(split) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REPLIES.is_dir(), reason="real replies are not beside this checkout: ../shared/fixtures/replies")
 def test_real_replies_are_read_as_their_authors_read_them():
     measured = list(figures())
@@ -171,8 +172,8 @@ def test_odd_options(options):
 def test_a_model_that_repeats_itself_is_soon_read(words):
     """Time grows with the length and not with its square."""
     start = time.process_time()
-    read(words * (100_000 // len(words)), [*CUP, "tea coffee tea"])
-    assert time.process_time() - start < 5
+    read(words * (30_000 // len(words)), [*CUP, "tea coffee tea"])
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
