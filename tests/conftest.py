@@ -39,8 +39,8 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background; what tests start and then interrupt would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples each time, and no limit of time: a busy machine fails no test.
-settings.register_profile("qualm", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples each time, and no limit of time: a busy machine fails no test. Most properties here have few branches.
+settings.register_profile("qualm", max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("qualm")
 
 

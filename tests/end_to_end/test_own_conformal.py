@@ -69,6 +69,7 @@ def answer(inputs: dict[str, dict[str, str]], root: Path) -> tuple[np.ndarray, n
     return powers / powers.sum(axis=1, keepdims=True), truth
 
 
+@pytest.mark.slow
 def test_it_is_listed_compiled_and_run(project: Path) -> None:
     assert "share of the likeliest" in run(project, "qualm", "ls", "conformal")
     stages = {name: json.loads((project / f"specs/t/stages/{name}.json").read_text()) for name in ("calibrate", "score")}

@@ -19,6 +19,7 @@ from qualm.runners.inference.check_cases import scene_cases
 from qualm.runners.inference.model_under_test import Plain
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 from tests.support.projects.tiny_project import write_dataset
 
@@ -27,7 +28,7 @@ QWEN = size_of_hub_model("Qwen/Qwen2-VL-7B-Instruct")
 UQB = Workload(frozenset({"p_true", "logprobs_without_image", "logprobs_without_question"}), 10, 16, 391)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", EACH_FAMILY)
 def test_sizes_are_those_of_the_model(family, tmp_path):
     folder = FAMILIES[family](tmp_path)
     size = size_of_folder(folder)

@@ -11,7 +11,7 @@ from qualm.registry.scenes.world import make_scene, stream
 from tests.support.checks.scene_oracle import WORDS, answer, fits
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.integers(0, 10**9), st.sampled_from(["easy", "medium", "hard"]), st.sampled_from(KINDS))
 def test_open_answers_hold(seed, level, kind):
     scene = make_scene(seed, level, "test", 0)
@@ -21,7 +21,7 @@ def test_open_answers_hold(seed, level, kind):
         assert answer(scene, question.text) == question.answer
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.integers(0, 10**9), st.sampled_from(["easy", "medium", "hard"]), st.sampled_from(OPTION_KINDS))
 def test_options_hold_one_right_answer(seed, level, kind):
     scene = make_scene(seed, level, "test", 0)

@@ -16,6 +16,7 @@ from qualm.runners.inference.check_model import checks
 from qualm.runners.inference.model_under_test import ModelUnderTest, run_check
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.libraries import series
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_experts import EXPERTS
 from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
@@ -47,7 +48,7 @@ def cases():
     return scene_cases(4)
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=EACH_FAMILY)
 def tested(request, tmp_path_factory):
     family = request.param
     template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}

@@ -139,7 +139,7 @@ def run_until(project, server, seen, how):
     return process.wait(TIMEOUT)
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_while_it_waits_leaves_its_batch(project, how, code):
     with batch_serving(Toy(), looks=10**6) as server:
         project.url = server.url

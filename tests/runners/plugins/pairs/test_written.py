@@ -390,7 +390,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200))
 def test_any_text_is_a_pair_in_its_own_words_or_refused(text):
     """No word of a pair is ours: each part stands in the reply as it is."""
@@ -407,7 +407,7 @@ def test_any_text_is_a_pair_in_its_own_words_or_refused(text):
 WORDS = st.from_regex(r"[a-zé][a-h xyzé']{2,20}", fullmatch=True).map(lambda text: " ".join(text.split()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(q1=WORDS, q2=WORDS, a2=WORDS, style=st.sampled_from(["{}", "- {}", "**{}**", "> {}", "1. {}"]))
 def test_what_was_written_is_what_is_read(q1, q2, a2, style):
     parts = {"Q1": f"{q1} one?", "A1": "It cannot be known.", "Q2": f"{q2} two?", "A2": a2}
