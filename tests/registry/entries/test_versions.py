@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from qualm.registry.entries.entries import EntryError
-from qualm.registry.entries.versions import Version, _digest, _digest_at, _recording_files, _place, _recorded, find_version
+from qualm.registry.entries.versions import Version, _digest, _digest_at, _place, _recorded, _recording_files, find_version
 from qualm.registry.system.dvc_files import DvcStateError
 from qualm.registry.system.dvc_objects import object_path
 
@@ -25,7 +25,8 @@ def test_the_digest_on_record_in_a_pointer_or_a_lock():
 
 def test_files_that_may_record_it():
     assert _recording_files("registry/data/d", True) == ["registry/data/d.dvc"]
-    assert _recording_files("results/s/data/d", False) == ["specs/s/dvc.lock", "dvc.lock"] and _recording_files("results/s", False) == ["dvc.lock"]
+    assert _recording_files("results/s/data/d", False) == ["specs/s/dvc.lock", "dvc.lock"]
+    assert _recording_files("results/s", False) == ["dvc.lock"]
 
 
 def test_the_digest_of_a_commit_is_read_from_git(tmp_path):

@@ -96,7 +96,8 @@ def test_a_second_batch_is_worth_a_tenth_of_the_places(lengths, batches):
 
 
 def test_pieces_go_into_the_first_row_that_has_room():
-    assert _assign_rows([3, 5, 2, 5, 1]) == [[1], [3], [0, 2], [4]] and _assign_rows([1, 1]) == [[0], [1]] and _assign_rows([1, 4, 3]) == [[1], [2, 0]]
+    assert _assign_rows([3, 5, 2, 5, 1]) == [[1], [3], [0, 2], [4]]
+    assert _assign_rows([1, 1]) == [[0], [1]] and _assign_rows([1, 4, 3]) == [[1], [2, 0]]
 
 
 def test_equal_prompts_keep_their_last_token_to_themselves():
