@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := https://download.pytorch.org/whl/cpu/torch/
 
-.PHONY: setup repro update test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
+.PHONY: setup repro leaderboard update test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
 
 setup: $(VENV)/.installed
 
@@ -26,6 +26,13 @@ $(VENV)/.weights: .ci/weights.txt $(VENV)/.installed
 
 repro: setup
 	$(BIN)/qualm run --no-pull
+
+# Recorded answers of real models from four public repositories, scored again; leaderboard/index.html. About 15 minutes on two cores.
+LEADERBOARD := vlm_uncertainty_bench_26_models real_models_blink real_models_mathvista real_models_mmmu_pro
+leaderboard: setup
+	$(BIN)/qualm fetch $(LEADERBOARD)
+	$(BIN)/qualm run $(LEADERBOARD)
+	$(BIN)/qualm view $(LEADERBOARD) --publish leaderboard --title "Real models"
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not remotes'
@@ -75,4 +82,4 @@ simulate: setup
 	$(BIN)/python -m tests.simulation
 
 clean:
-	rm -rf $(VENV) .venv-services .venv-peers .qualm site
+	rm -rf $(VENV) .venv-services .venv-peers .qualm site leaderboard

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.commands.options import JsonOption, SpecsOrDefaultArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    spec: SpecArgument = None,
+    specs: SpecsOrDefaultArgument = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,7 +43,7 @@ def fetch(
     accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the conditions of all licences in the table.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Download a spec's datasets and models, after a table of sources, sizes and licences.
+    """Download the datasets and models of specs, after a table of sources, sizes and licences.
 
     Commits of the Hugging Face hub and checksums of files are pinned in registry/fetch.lock, which you commit. The
     same command resumes an interrupted download. Datasets become entries of registry/data/; models go to the hub's
@@ -57,35 +58,70 @@ def fetch(
 
       qualm fetch vlm_uqbench --dry-run
       qualm new mine --from vlm_uqbench --limit 50 && qualm fetch mine
+      qualm fetch real_models_blink real_models_mathvista
       qualm fetch --data haloquest
     """
-    from qualm.compiler.run.fetch import BY_HAND, FAILED, item_of_card, items_of
+    from qualm.compiler.run.fetch import item_of_card, items_of
 
-    if data and spec is not None:
+    if data and specs:
         raise ProjectError("--data names cards to fetch in place of a spec's; leave out one of them")
     project = Project()
-    plan = None if data else project.plan(spec)
-    items = [item_of_card(project.root, name, upgrade) for name in data or ()]
-    items += items_of(plan, project.root, limit, upgrade, _unfinished(project, plan)) if plan else []
-    if not as_json:
-        _print(items, plan.spec if plan else ", ".join(data or ()))
-    left = {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
-    failures: dict[str, str] = {}
-    done: dict[str, str] = {}
-    if not dry_run:
-        _require_acceptance(items, accept_licence)
-        for item in items:
-            _bring(item, done, failures, as_json)
-        if plan and done and project.is_compiled(plan.spec):
+    names: list[str | None] = [*dict.fromkeys(specs or ())]
+    plans = [] if data else [project.plan(name) for name in names or [None]]
+    fetched = Fetched()
+    options = FetchOptions(dry_run, accept_licence, as_json)
+    if data:
+        _fetch([item_of_card(project.root, name, upgrade) for name in data], ", ".join(data), options, fetched)
+    for plan in plans:
+        if len(plans) > 1 and not as_json:
+            typer.echo(f"{plan.spec}:")
+        n_before = len(fetched.done)
+        _fetch(items_of(plan, project.root, limit, upgrade, _unfinished(project, plan)), plan.spec, options, fetched)
+        if len(fetched.done) > n_before and project.is_compiled(plan.spec):
             project.compile([plan.spec])
     if as_json:
         from qualm.registry.text import print_json
 
-        print_json({"items": [item.as_json() for item in items], "fetched": done, "failed": {**left, **failures}})
+        items = {item.what: item.as_json() for item in fetched.items}
+        print_json({"items": list(items.values()), "fetched": fetched.done, "failed": {**fetched.left, **fetched.failures}})
     elif not dry_run:
-        _print_end(project, plan.spec if plan else None, done, failures, list(left))
-    if (left or failures) and not dry_run:
+        _print_end(project, [plan.spec for plan in plans], fetched)
+    if (fetched.left or fetched.failures) and not dry_run:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class FetchOptions:
+    """Options of the command that apply to each spec."""
+
+    dry_run: bool
+    accept_licence: bool
+    as_json: bool
+
+
+@dataclass
+class Fetched:
+    """Result of a command over its specs; the mappings are by entry or model."""
+
+    items: list[FetchItem] = field(default_factory=list)
+    done: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    """Notes of items that must be fetched by hand or whose source does not answer."""
+
+
+def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetched: Fetched) -> None:
+    """Print a table of items, fetch them, and add what was done to `fetched`."""
+    from qualm.compiler.run.fetch import BY_HAND, FAILED
+
+    if not options.as_json:
+        _print(items, title)
+    fetched.items += items
+    fetched.left |= {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
+    if not options.dry_run:
+        _require_acceptance(items, options.accept_licence)
+        for item in items:
+            _bring(item, fetched.done, fetched.failures, options.as_json)
 
 
 def _unfinished(project: Project, plan: Plan) -> list[Plan]:
@@ -154,14 +190,14 @@ def _print(items: Sequence[FetchItem], title: str) -> None:
         out.print(say.TO_FETCH.format(n=len(coming), of=len(items), size=format_size(known)))
 
 
-def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str], left: Sequence[str]) -> None:
+def _print_end(project: Project, specs: Sequence[str], fetched: Fetched) -> None:
     from qualm.registry.entries import lock
 
-    if done and (project.root / lock.FILE).exists():
+    if fetched.done and (project.root / lock.FILE).exists():
         typer.echo(say.FETCHED_PINNED.format(file=lock.FILE))
-    for what, why in failures.items():
+    for what, why in fetched.failures.items():
         typer.echo(f"{what}: {why}", err=True)
-    if left:
-        typer.echo(say.NOT_FETCHED.format(names=", ".join(left)), err=True)
-    if not failures and not left and spec is not None:
-        typer.echo(say.NEXT_COMMAND.format(command=f"qualm run {spec}"))
+    if fetched.left:
+        typer.echo(say.NOT_FETCHED.format(names=", ".join(fetched.left)), err=True)
+    if not fetched.failures and not fetched.left and specs:
+        typer.echo(say.NEXT_COMMAND.format(command=f"qualm run {' '.join(specs)}"))

@@ -16,6 +16,15 @@ SpecArgument = Annotated[
         autocompletion=completion.specs,
     ),
 ]
+SpecsOrDefaultArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SPEC]...",
+        help="Specs' names or paths; by default that of params.yaml.",
+        show_default=False,
+        autocompletion=completion.specs,
+    ),
+]
 SpecsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="SPEC", help="Specs' names or paths; all by default.", show_default=False, autocompletion=completion.specs),

@@ -1,12 +1,13 @@
 """Commands from a spec to its results: `validate`, `plan`, `compile`, `run`."""
 
 from dataclasses import replace
+from itertools import dropwhile, takewhile
 from typing import Annotated
 
 import typer
 
 from qualm.compiler.commands import completion
-from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.commands.options import JsonOption, SpecArgument, SpecsOrDefaultArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.extras import advice, missing_extras
 from qualm.compiler.spec import sentences as say
@@ -174,7 +175,7 @@ def compile_(
 
 def run(
     context: typer.Context,
-    spec: SpecArgument = None,
+    specs: SpecsOrDefaultArgument = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show DVC's own output instead of a line per stage.")] = False,
     jobs: JobsOption = None,
     on: OnOption = None,
@@ -194,7 +195,9 @@ def run(
         list[str] | None, typer.Option("--model", "-m", help="With --again: only by these models.", autocompletion=completion.models)
     ] = None,
 ) -> None:
-    """Compile a spec and run what is out of date (`dvc repro --pull`).
+    """Compile specs and run what is out of date (`dvc repro --pull`).
+
+    Several specs run one after another, until one fails.
 
     Files that stages read are checked against the lock. Damaged files are moved to .qualm/damaged and made again.
 
@@ -216,13 +219,17 @@ def run(
     from qualm.compiler.run.recomputation import AnswerSelection
     from qualm.compiler.run.run import run_pipeline
 
-    if spec is not None and spec.startswith("-"):
-        context.args.insert(0, spec)
-        spec = None
     if (samples or variants or models) and not again:
         raise ProjectError("--sample, --variant and --model choose answers to recompute: add --again")
+    words = [*(specs or ()), *context.args]  # click puts unknown options among the specs
+    names: list[str | None] = [*dict.fromkeys(takewhile(lambda word: not word.startswith("-"), words))]
+    arguments = [*dropwhile(lambda word: not word.startswith("-"), words)]
     selection = AnswerSelection(samples or (), variants or (), models or ()) if again else None
     project = Project()
-    if limit is not None:
-        spec = write_limited(project, spec, limit)
-    raise typer.Exit(run_pipeline(project, spec, context.args, verbose, jobs, on, pull, selection))
+    if len(names) > 1:  # a mistake in the last spec is found before the first one runs
+        for name in names:
+            project.resolve(name)
+    for name in names or [None]:
+        chosen = name if limit is None else write_limited(project, name, limit)
+        if code := run_pipeline(project, chosen, arguments, verbose, jobs, on, pull, selection):
+            raise typer.Exit(code)

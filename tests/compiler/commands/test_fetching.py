@@ -163,6 +163,15 @@ def test_what_nobody_can_fetch_is_named(project: Path, hub):
     assert f"accept terms: do so at {hub.url}/{REPO}, then set HF_TOKEN to a token of that account" in done
 
 
+def test_several_specs_are_fetched_and_what_they_share_once(project: Path, hub):
+    (project / "specs/other.yaml").write_text(SPEC.replace("name: mine", "name: other"))
+    said = qualm(project, hub, "fetch", "mine", "other")
+    assert said.index("mine:") < said.index("to fetch: 2 of 2") < said.index("other:") < said.index("to fetch: 0 of 2")
+    assert said.endswith("next: qualm run mine other\n") and len(images(hub)) == 4
+    report = json.loads(qualm(project, hub, "fetch", "mine", "other", "--json"))
+    assert [item["what"] for item in report["items"]] == ["photos", REPO] and report["fetched"] == {}
+
+
 def test_terms_are_accepted_first(project: Path, hub):
     path = project / "registry/cards/photos.yaml"
     path.write_text(path.read_text() + '  terms: "Not for commerce."\n')

@@ -108,3 +108,19 @@ def test_check_writes_nothing_and_an_option_in_the_place_of_a_spec_goes_to_dvc(t
     assert calls == [
         (None, ["--force"], *plain), ("s", ["--force"], *plain), (None, [], True, *plain[1:]), (None, [], *plain[:3], False, None),
     ]  # fmt: skip
+
+
+def test_several_specs_run_in_order_until_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, list[str]]] = []
+
+    def record_run(project: object, spec: str, arguments: list[str], *options: object) -> int:
+        ran.append((spec, arguments))
+        return int(spec == "second")
+
+    monkeypatch.setattr("qualm.compiler.run.run.run_pipeline", record_run)
+    monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
+    for name in ("second", "third"):
+        (tmp_path / f"specs/{name}.yaml").write_text((tmp_path / "specs/s.yaml").read_text().replace("name: s\n", f"name: {name}\n"))
+    assert CliRunner().invoke(app, ["run", "s", "second", "third", "--force"]).exit_code == 1
+    assert ran == [("s", ["--force"]), ("second", ["--force"])]
+    assert qualm("run", "third", "secnd", cwd=tmp_path).returncode == 2 and len(ran) == 2  # the mistake is found before anything runs
