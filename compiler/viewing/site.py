@@ -20,7 +20,10 @@ from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry import baseline_model
+from qualm.registry.entries import lock
+from qualm.registry.entries.card import CardError, load_card
 from qualm.registry.formats import textfiles
+from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
 from qualm.runners.reporting.load import model_orders
@@ -107,6 +110,7 @@ class SitePart:
             "colours": colours,
             "blind": [name for name in models if baseline_model(name)],
             "datasets": self.results.datasets,
+            "sources": self.sources,
             "changed": changed_results(self.results.root, self.files),
         }
 
@@ -118,6 +122,31 @@ class SitePart:
         }
         all_licences = "; ".join(dict.fromkeys(by_path.values()))
         return {name: by_path.get(str(path), all_licences) for name, path in self.results.inputs["datasets"].items()}
+
+    @property
+    def sources(self) -> list[dict[str, str]]:
+        """Return title, source, licence and revision of each dataset that has a card with a source."""
+        found = []
+        for stage in self._stages:
+            about = stage.params.get("about", {})
+            if stage.kind == "data" and about.get("source"):
+                facts = {key: str(about.get(key) or "") for key in ("title", "source", "licence")}
+                found.append({"dataset": str(stage.params["dataset"]), **facts, "revision": self._revision(stage)})
+        return found
+
+    def _revision(self, stage: PlannedStage) -> str:
+        """Return the commit of a dataset's files: that of registry/fetch.lock, else of the card's addresses; "" if unknown."""
+        entry = str(stage.inputs.get("source", "")).rpartition("/")[2]
+        pin = lock.read(self.results.root).get(entry)
+        if not entry or pin is None:
+            return ""
+        try:
+            card = load_card(str(stage.params["card"]))
+        except CardError:
+            return pin.revision
+        urls = () if card.fetch is None else card.fetch.urls.values()
+        commits = [part.partition(".")[0] for one in urls for part in one.url.split("/")]
+        return pin.revision or next((commit for commit in commits if COMMIT.fullmatch(commit)), "")
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
         """Return the part's index as JSON: that of its answers, modalities, licences and files."""

@@ -46,11 +46,11 @@ async function showBoards(main, parts, chosen, wanted) {
   const families = distinct(rows, familyOf);
   const family = pick("metric", families, ["accuracy", "lave_idk_accuracy", "confidence_weighted_accuracy"].find((one) => families.includes(one)));
   const byEstimator = families.filter((one) => rows.some((row) => row.estimator && familyOf(row) === one));
-  const beside = family.endsWith("[]") ? null : byEstimator.find((one) => one.startsWith("auroc")) ?? byEstimator[0];
+  const beside = family.endsWith("[]") ? null : byEstimator.find((one) => one.startsWith("auroc")) ?? byEstimator[0] ?? families.find((one) => /^auroc(@|$)/.test(one) && one !== family);
 
   const to = (change) => address([], { dataset, variant: variant === "clean" ? "" : variant, slice: slice === "all" ? "" : slice, metric: family, ...change });
   const go = (change) => { location.hash = to(change); };
-  const title = (one) => { const row = rows.find((r) => familyOf(r) === one); const of = metrics[row.metric]; return `${capital(of.title)}${sweepOf(one)}`; };
+  const title = (one) => { const row = rows.find((r) => familyOf(r) === one); const of = metrics[row.metric]; return `${capital(of.title)}${row.metric === "auroc" && !wayOf(row) ? " of confidence" : ""}${sweepOf(one)}`; };
   const arrow = (one) => ARROWS[metrics[rows.find((r) => familyOf(r) === one).metric].higher_is_better] ?? "";
   const groups = [["of models", families.filter((f) => !f.endsWith("[]"))], ["of estimators, sets and calibrators", families.filter((f) => f.endsWith("[]"))]];
 
@@ -60,7 +60,7 @@ async function showBoards(main, parts, chosen, wanted) {
         el("h1", null, said(site.title, 120)),
         site.results.length === 1 && site.results[0].description ? el("p", { class: "about" }, saidWithCode(site.results[0].description, 600)) : null),
       el("div", { class: "controls" },
-        el("div", { class: "tabs", role: "group", "aria-label": "Dataset" }, datasets.map((one) => el("a", { href: to({ dataset: one, variant: "", slice: "" }), "aria-current": one === dataset ? "true" : null }, said(one, 60)))),
+        el("div", { class: "tabs", role: "group", "aria-label": "Dataset" }, datasets.map((one) => el("a", { href: to({ dataset: one, variant: "", slice: "" }), "aria-current": one === dataset ? "true" : null }, said(one.replace(/^macro:/, "mean over "), 60)))),
         el("div", { class: "picks" },
           variants.length > 1 ? select("Variant", variants, variant, (value) => go({ variant: value })) : null,
           slices.length > 1 ? select("Slice", slices, slice, (value) => go({ slice: value })) : null)),
@@ -133,7 +133,7 @@ function interval(row, axis, estimators, variant) {
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value, row.decimals) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low, row.decimals)} – ${number(row.high, row.decimals)}`)),
     el("span", { class: "n" }, `n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}`, unread(row) ? el("small", null, unread(row).replace(/^, /, "")) : null),
-    el("span", { class: blind || !row.may_be_best ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}${row.rank_high > row.rank_low ? `–${row.rank_high}` : ""}` : ""));
+    el("span", { class: blind || !row.may_be_best ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}${row.rank_high > row.rank_low ? `–${row.rank_high}` : ""}` : ""));
 }
 
 /** A linear axis with round ticks. */
@@ -150,25 +150,31 @@ function scale(low, high) {
 }
 
 function legend(rows) {
-  const ranked = rows.some((row) => row.candidates > 1);
+  const ranked = rows.some((row) => row.candidates > 1 && !row.not_comparable);
+  const incomparable = rows.some((row) => row.not_comparable);
   const level = rows.find((row) => row.level)?.level;
+  const averaged = rows[0].dataset === "macro:datasets" ? [...new Set(rows.map((row) => row.result))] : [];
   return el("p", { class: "note" },
-    level ? `Bars are ${Math.round(100 * level)}% intervals. ` : null,
-    ranked ? "“best”: significantly better than every other candidate. “tied for best”: no candidate is significantly better. “rank 2–5”: the ranks that the tests allow (paired differences over resamples of whole groups, corrected). " : rows.length > 1 ? "No ranking was tested here: overlapping or separate intervals do not decide one. " : null,
-    site.results.length > 1 ? "Rows of different specs are not tested against each other; qualm compare does that." : null);
+    averaged.map((one) => `Mean over ${visible(one.datasets.join(", "), 300)}${averaged.length > 1 ? ` (${visible(one.key, 60)})` : ""}. `),
+    level ? `Bars are pointwise ${Math.round(100 * level)}% intervals. ` : null,
+    ranked ? "“best”: significantly better than every other candidate. “tied for best”: no candidate is significantly better. “rank 2–5”: the ranks that the tests allow (paired differences over resamples of whole groups, corrected). " : rows.length > 1 && !incomparable ? "No ranking was tested here: overlapping or separate intervals do not decide one. " : null,
+    incomparable ? "“not ranked”: the models' shares of scored answers differ by more than 2 points, so the order may come from what was left out. The range is the value if all unread answers were wrong, and if all were right. " : null,
+    new Set(rows.map((row) => row.result)).size > 1 ? "Rows of different specs are not tested against each other; qualm compare does that." : null);
 }
 
 /** All metrics of models in numbers. */
 function matrix(rows, families, title, arrow, to, family) {
+  const several = new Set(rows.map((row) => row.result)).size > 1;
   const models = [...new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}`, row])).values()]
     .sort((a, b) => site.results.indexOf(a.result) - site.results.indexOf(b.result) || a.result.models.indexOf(a.model) - b.result.models.indexOf(b.model));
   if (!models.length || families.length < 2) return null;
   const cells = new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}\n${row.label}`, row]));
   return el("section", { class: "numbers" }, el("h2", null, "All metrics"),
+    rows.some((row) => !wayOf(row) && row.may_be_best) ? el("p", { class: "note" }, "Bold: best. Underlined: tied for best.") : null,
     scrollable("All metrics", el("table", { class: "board" },
       el("thead", null, el("tr", null, el("th", { scope: "col" }, "Model"), families.map((one) => el("th", { scope: "col", class: one === family ? "here" : null }, el("a", { href: to({ metric: one }) }, title(one), " ", el("span", { class: "arrow" }, arrow(one))))))),
       el("tbody", null, models.map((model) => el("tr", null,
-        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.key, model.model) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),
+        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.key, model.model) } }), said(model.model, 60), several ? el("small", null, said(model.result.key, 60)) : null),
         families.map((one) => {
           const row = cells.get(`${model.result.key}\n${model.model}\n${one}`);
           if (!row) return el("td", { class: "none" }, "–");
@@ -179,6 +185,12 @@ function matrix(rows, families, title, arrow, to, family) {
 function lines() {
   return el("section", { class: "specs" }, el("h2", null, "What was measured"), el("dl", null, site.results.map((one) => [
     el("dt", null, el("a", { href: address(["answers", one.key], { variant: "clean" }) }, said(one.title, 120))),
-    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, saidWithCode(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300))),
+    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, saidWithCode(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300)), one.sources.map(sourceOf)),
   ])));
+}
+
+/** Where a dataset is from: its title, linked to the source, revision and licence. */
+function sourceOf({ dataset, title, source, licence, revision }) {
+  const linked = /^https:\/\/\S+$/.test(source) ? el("a", { href: source, rel: "noopener noreferrer" }, said(source.replace(/^https:\/\//, ""), 120)) : said(source, 120);
+  return el("p", { class: "source" }, said(`${dataset}: ${title}`, 160), ". Source: ", linked, revision ? [" at ", said(revision.slice(0, 7), 7)] : null, ". Licence: ", said(licence || "not stated", 160), ".");
 }

@@ -33,6 +33,9 @@ def test_the_first_chunk_names_the_results(site: Site) -> None:
     index = json.loads(content_of(site.file("data/index.js") or b""))
     assert index["title"] == "Small results" and index["pictures"] == "all"
     (one,) = index["results"]
+    facts = {"title": "Synthetic scenes", "source": "generated", "licence": "CC0-1.0", "revision": ""}
+    sources = sorted(one.pop("sources"), key=lambda source: str(source["dataset"]))
+    assert sources == [{"dataset": name, **facts} for name in ("options", "scenes")]
     assert one == {
         "key": "small", "spec": "small", "revision": "", "title": "Small <i>benchmark</i>", "description": "Two models on a few scenes.",
         "models": ["base", "other"], "colours": ["base", "other"], "blind": [],
