@@ -13,7 +13,7 @@ from qualm.compiler.viewing.chunks import content_of
 from tests.support.processes.command_line import qualm
 from tests.support.servers.hub_server import hub_server
 
-pytestmark = pytest.mark.usefixtures("forked_python")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_python")]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CARD = """\
 name: NAME_answers
