@@ -7,7 +7,6 @@ module's name; the file is ignored if other code or another Python wrote it.
 import hashlib
 import json
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -22,12 +21,6 @@ MAX_KEPT_ENTRIES = 5_000
 
 _PARSED: dict[str, imports.Facts] = {}
 """Facts parsed in this process, by the same digests."""
-
-_DIGESTS: dict[tuple[Path, str, int, int, int, int], str] = {}
-"""Digests computed in this process, by file, module, inode, times and size: several plans read most files again."""
-
-RECENT_NS = 2_000_000_000
-"""Age of a change below which a later one may have the same time stamp."""
 
 _package_of = cache(imports.package_of)
 
@@ -76,19 +69,12 @@ class Sources:
 
     def _facts(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
-            state = path.stat()
-            stamp = path, name, state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size
-            digest = _DIGESTS.get(stamp, "")
+            raw = textfiles.read_bytes(path)
+            # By name too, since it resolves relative imports; `__init__.py` resolves them differently.
+            digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
             facts = self._known.get(digest) or _PARSED.get(digest)
             if facts is None:
-                raw = textfiles.read_bytes(path)
-                # By name too, since it resolves relative imports; `__init__.py` resolves them differently.
-                digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
-                if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > RECENT_NS:
-                    _DIGESTS[stamp] = digest
-                facts = self._known.get(digest) or _PARSED.get(digest)
-                if facts is None:
-                    facts = _PARSED[digest] = imports.facts(textfiles.decoded(raw, path), path, name)
+                facts = _PARSED[digest] = imports.facts(textfiles.decoded(raw, path), path, name)
             self._named[path, name] = self._used[digest] = facts
         return self._named[path, name]
 

@@ -1,10 +1,10 @@
 """JSON Schema of the spec language, by which editors complete sections, plugin names and parameters."""
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import LIMIT_KEY, NAME_KEY, PAIR_UNITS, Spec
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
@@ -53,8 +53,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as one line of JSON with sorted keys; programs read it, and indenting it takes longer than making it."""
-    return json.dumps(schema(), sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    return canonical(schema())
 
 
 def write_schema(root: Path) -> None:
@@ -169,5 +168,5 @@ def _value(annotation: Any) -> dict[str, Any]:
 
 @cache
 def _plain_value(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a value that names no plugin; cached, as few types are shared."""
+    """Return the schema of a value that names no plugin, cached: many parameters share few types."""
     return validator(annotation).json_schema()
