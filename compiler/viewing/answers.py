@@ -14,6 +14,7 @@ from qualm.compiler.viewing.chunks import PackedColumn, finite, pack_column
 from qualm.compiler.viewing.failures import expected_answer
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
+from qualm.runners.prompts.question import LETTERS
 from qualm.runners.reporting.text import display_name
 from qualm.runners.results.results import Results
 
@@ -58,7 +59,11 @@ class AnswerTable:
 
     @cached_property
     def _answers(self) -> pl.DataFrame:
-        return self.results.answers(variant=None)
+        """Return the answers; the text of one that consists of logits is the letter of its option."""
+        rows = self.results.answers(variant=None)
+        is_empty = pl.col("text").fill_null("").str.strip_chars() == ""
+        letters = pl.col("predicted").replace_strict(range(len(LETTERS)), LETTERS, default=None, return_dtype=pl.String)
+        return rows.with_columns(text=pl.when(is_empty & letters.is_not_null()).then(letters).otherwise("text"))
 
     @cached_property
     def columns(self) -> list[PackedColumn]:

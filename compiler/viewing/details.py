@@ -100,6 +100,7 @@ def _answer(
     answer: dict[str, Any] = {"model": row["model"], "variant": row["variant"]}
     answer |= {name: row[name] for name in MEASURED if row.get(name) is not None}
     answer |= {name: _cut(value) if isinstance(value, str) else value for name in OF_GREEDY if (value := greedy.get(name)) is not None}
+    answer["text"] = answer.get("text") or row.get("text")
     if (logits := answer.pop("option_logits", None)) is not None:
         answer["options"] = _softmax(logits)
     answer["draws"] = [

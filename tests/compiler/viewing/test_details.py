@@ -141,6 +141,7 @@ def test_an_answer_by_hand() -> None:
         "sets": [{"setting": "s", "score": "lac", "is_calibration": False, "set_size": 2, "options": [0, 2]}],
     }  # fmt: skip
     assert _answer(row, [{**said[1], "option_logits": [None, None]}], [], [])["options"] == [None, None]
+    assert _answer({**row, "text": "A"}, [{**said[1], "text": ""}], [], [])["text"] == "A", "an answer of logits is its option's letter"
     assert set(_answer(row, [], [], [])) == {"model", "variant", "correct", "predicted", "uncertainty"}, "what is empty is left out"
 
 
