@@ -1,0 +1,87 @@
+"""Files that the stage `score` writes: tables of all cells, the metrics file, and the points of plots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from qualm.registry import MACRO_DATASETS
+from qualm.registry.sample import (
+    CALIBRATOR_COMPARISONS,
+    COMPARISONS,
+    EFFECTS,
+    ESTIMATOR_COMPARISONS,
+    LABELLED_SCORES,
+    RANKINGS,
+    RECALIBRATED,
+    SCORES,
+)
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.cell_scores import Scoring
+from qualm.runners.scoring.measuring.score_table import shown_values, split_labels
+
+Table = tuple[str, list[dict[str, Any]] | pa.Table, pa.Schema]
+"""Name of an output, its rows, and their schema."""
+
+
+def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[Table]:
+    """Yield the tables of scores, rankings, recalibrated answers and tests that the stage writes.
+
+    Args:
+        found: Scores of all cells, with their families corrected.
+        labelled: LABELLED_SCORES of `labelled_scores`.
+    """
+    judged_by = set(found.judges.values())
+    judges = {**found.judges, MACRO_DATASETS: judged_by.pop() if len(judged_by) == 1 else None}
+    yield "scores", split_labels(labelled, found.stage.params, judges), SCORES
+    if "rankings" in found.stage.outputs:
+        rankings, estimator_comparisons = found.rankings.tables()
+        yield "rankings", rankings, RANKINGS
+        yield "estimator_comparisons", estimator_comparisons, ESTIMATOR_COMPARISONS
+    if "recalibrated" in found.stage.outputs:
+        yield "recalibrated", pa.concat_tables([RECALIBRATED.empty_table(), *found.recalibrated]), RECALIBRATED
+        yield "calibrator_comparisons", found.calibrators.rows(), CALIBRATOR_COMPARISONS
+    if found.compared:
+        yield "comparisons", found.comparisons, COMPARISONS
+    if "effects" in found.stage.outputs:
+        yield "effects", found.effects, EFFECTS
+
+
+def labelled_scores(found: Scoring) -> pa.Table:
+    """Return the LABELLED_SCORES of all cells, of metrics that no cell has, and of averages over datasets."""
+    names = [samples.name for samples in found.datasets]
+    others = (found.absent.rows(), list(found.over_datasets.rows(names)))
+    return pa.concat_tables([found.labelled, *(pa.Table.from_pylist(rows, schema=LABELLED_SCORES) for rows in others)])
+
+
+def unlabelled(found: Scoring, rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[list[dict[str, Any]] | pa.Table, pa.Schema]:
+    """Return rows and schema of a table; rows of LABELLED_SCORES as rows of SCORES, others unchanged."""
+    if schema is not LABELLED_SCORES:
+        return rows, schema
+    return split_labels(pa.Table.from_pylist(rows, schema=schema), found.stage.params, found.judges), SCORES
+
+
+def publish_table(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, schema: pa.Schema) -> None:
+    """Write one table of the stage's outputs as Parquet, and publish it."""
+    file = stage.scratch / f"{name}.parquet"
+    write_table(file, rows, schema, stage.provenance)
+    stage.publish(file, stage.outputs[name])
+
+
+def publish_metrics(stage: Stage, labelled: pa.Table) -> None:
+    """Write the values of LABELLED_SCORES that `dvc metrics show` prints, and publish them."""
+    file = stage.scratch / "metrics.json"
+    file.write_text(json.dumps(shown_values(labelled), indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
+    stage.publish(file, stage.outputs["metrics"])
+
+
+def publish_plot(stage: Stage, name: str, write: Callable[[Path], None]) -> None:
+    """Write the points of one plot by `write`, and publish them."""
+    file = stage.scratch / f"{name}.csv"
+    write(file)
+    stage.publish(file, stage.outputs[name])
