@@ -61,6 +61,8 @@ class AnswerTable:
     def _answers(self) -> pl.DataFrame:
         """Return the answers; the text of one that consists of logits is the letter of its option."""
         rows = self.results.answers(variant=None)
+        if "predicted" not in rows.columns:
+            return rows
         is_empty = pl.col("text").fill_null("").str.strip_chars() == ""
         letters = pl.col("predicted").replace_strict(range(len(LETTERS)), LETTERS, default=None, return_dtype=pl.String)
         return rows.with_columns(text=pl.when(is_empty & letters.is_not_null()).then(letters).otherwise("text"))

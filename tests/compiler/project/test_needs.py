@@ -155,7 +155,7 @@ def test_what_nothing_reads_has_no_parameters(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         planned(tmp_path, SPEC.replace("{card: docci}", "{card: docci, split: val}"))
     assert str(caught.value) == (
-        "t.yaml:5:24: datasets.docci.split: unknown key 'split' (nothing reads this card's data yet, so it has no parameters)"
+        "t.yaml:5:24: datasets.docci.split: unknown key 'split' (this card has no adapter yet, so it has no parameters)"
     )
 
 

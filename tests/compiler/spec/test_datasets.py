@@ -172,7 +172,7 @@ def test_a_card_that_nothing_reads_yet_says_what_will(own_card: Path) -> None:
 
 
 def test_a_card_that_nothing_reads_yet_has_no_parameters(own_card: Path) -> None:
-    hint = "nothing reads this card's data yet, so it has no parameters"
+    hint = "this card has no adapter yet, so it has no parameters"
     assert problems(own_card, "  a: {card: own, test: 2}\n") == [f"t.yaml:4:18: datasets.a.test: unknown key 'test' ({hint})"]
 
 

@@ -79,9 +79,9 @@ def test_only_pictures_that_are_wanted_are_read(tmp_path):
     ("change", "says"),
     [
         ({"answer": "E"}, r"SEED-Bench\.json: line 1, record 0: answer: expected one of A, B, C, D, got 'E'"),
-        ({"question_type_id": 10}, "question_type_id: expected 1 to 9 of a question on an image, got 10"),
-        ({"question_type_id": 0}, "question_type_id: expected 1 to 9 of a question on an image, got 0"),
-        ({"question_type_id": True}, "question_type_id: expected 1 to 9 of a question on an image, got True"),
+        ({"question_type_id": 10}, "question_type_id: expected 1 to 9 for an image question, got 10"),
+        ({"question_type_id": 0}, "question_type_id: expected 1 to 9 for an image question, got 0"),
+        ({"question_type_id": True}, "question_type_id: expected 1 to 9 for an image question, got True"),
         ({"choice_b": True}, "choice_b: expected text or a number, got True"),
         ({"data_type": "audio"}, "data_type: expected image or video, got 'audio'"),
         ({"choice_b": None}, "choice_b: expected text or a number, got None"),

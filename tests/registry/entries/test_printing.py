@@ -260,7 +260,7 @@ def test_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verdicts_on_results(capsys: pytest.CaptureFixture[str]) -> None:
-    again = "`qualm run s` restores or re-creates them (`dvc commit` accepts the files that are here)"
+    again = "`qualm run s` restores or re-creates them"
     bad = Verdict(2, (), (), (), ("p",))
     printing.print_verdict("results/s", bad)
     assert lines(capsys)[-1] == f"  `qualm data verify --set-aside results/s`, then {again}"
