@@ -7,7 +7,7 @@ import importlib.util
 import statistics
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from qualm.compiler.project.resources import Workload, memory
-from qualm.runners.contracts.models import PARTS, Request
+from qualm.compiler.project.resources import memory
+from qualm.runners.contracts.models import Request
 from qualm.runners.inference.batch_size import largest_batch
 from qualm.runners.inference.devices import out_of_memory
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.training.weights import matching_modules
-from tests.bench.bench_infer import SIGNALS, naive, timed
+from tests.bench.bench_infer import SIGNALS, naive, plan_workload, timed
 from tests.bench.gpu.subject import GIB, PassCounter, Report, Subject
 from tests.support.models.plain_vlm import Plain
 
@@ -94,7 +94,7 @@ def time_signals(subject: Subject) -> None:
         with PassCounter(model.module) as passes:
             answering, answers = timed(model.answer, subject.device, encoded, subject.decoding)
         few = encoded.requests[: scale.naive_samples]
-        slow, calls = timed(naive, subject.device, model, few, subject.decoding, draws, False)
+        slow, calls = timed(naive, subject.device, model, few, subject.decoding, draws)
         tokens = sum(len(part.tokens or ()) for row in answers for part in row.values())
         speed, naive_speed = scale.batch / (answering + encoding), len(few) / slow
         share = passes.least_seconds(subject.rates) / answering
@@ -186,17 +186,11 @@ def attention_kind(kernel: str) -> str:
     return "flash" if "flash" in name else ""
 
 
-def plan_workload(subject: Subject, tokens: int, draws: int, signals: Iterable[str] = SIGNALS) -> Workload:
-    """Return the workload that `qualm plan` estimates for these signals."""
-    needs = {column for name in signals for column in PARTS[name]}
-    return Workload(frozenset(needs | ({"draws"} if draws else set())), draws, tokens, subject.size.image_tokens)
-
-
 def compare_memory(subject: Subject) -> None:
     """Compare peak memory with the estimate of `qualm plan`."""
     scale, model = subject.scale, subject.model
     for batch in (max(1, scale.batch // 4), scale.batch):
-        estimate = memory(subject.size, plan_workload(subject, scale.tokens, scale.draws), batch, model.dtype)
+        estimate = memory(subject.size, plan_workload(subject.size, scale.tokens, scale.draws), batch, model.dtype)
         text = (
             f"batch {batch}: `qualm plan` estimates {estimate.total / GIB:.2f} GiB (weights {estimate.weights / GIB:.2f}, cache "
             f"{estimate.cache / GIB:.2f}, activations {estimate.activations / GIB:.2f}, logits {estimate.logits / GIB:.2f})"

@@ -16,8 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from qualm.compiler.project.resources import memory
 from qualm.runners.contracts.models import Decoding, Encoded
-from tests.bench.bench_infer import noise, requests, timed
-from tests.bench.gpu.sections import plan_workload
+from tests.bench.bench_infer import noise, plan_workload, requests, timed
 from tests.bench.gpu.subject import GIB, PassCounter, Subject
 from tests.support.models.full_size import full_size
 
@@ -109,7 +108,7 @@ def check_repeated_keys(subject: Subject) -> None:
         least, most = min(peaks), max(peaks)
         growth = (peaks[most] - peaks[least]) / (most - least)
         estimates = [
-            memory(subject.size, plan_workload(subject, scale.tokens, n, ()), scale.batch, model.dtype).total for n in (least, most)
+            memory(subject.size, plan_workload(subject.size, scale.tokens, n, ()), scale.batch, model.dtype).total for n in (least, most)
         ]
         planned = (estimates[1] - estimates[0]) / (most - least)
         because += f"; each sampled answer more adds {growth / MIB:.1f} MiB, `qualm plan` expects {planned / MIB:.1f} MiB"
@@ -123,7 +122,7 @@ def check_stored_logits(subject: Subject) -> None:
     scale, model = subject.scale, subject.model
     signals = ("answer", "image_divergence")
     estimates = [
-        memory(subject.size, plan_workload(subject, tokens, 0, signals), scale.batch, model.dtype).total
+        memory(subject.size, plan_workload(subject.size, tokens, 0, signals), scale.batch, model.dtype).total
         for tokens in (scale.tokens, scale.long_tokens)
     ]
     planned = (estimates[1] - estimates[0]) / (scale.long_tokens - scale.tokens)

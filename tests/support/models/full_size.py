@@ -60,7 +60,9 @@ SIZES = {
 }
 
 
-def full_size(name: str, folder: Path, device: str, dtype: str, *, shrunk: bool = False) -> HfVlm:
+def full_size(
+    name: str, folder: Path, device: str, dtype: str, *, shrunk: bool = False, tokenizer: PreTrainedTokenizerFast | None = None
+) -> HfVlm:
     """Return a randomly initialised model of a published size, loaded on a device.
 
     Args:
@@ -69,10 +71,13 @@ def full_size(name: str, folder: Path, device: str, dtype: str, *, shrunk: bool 
         device: where the weights are made.
         dtype: of the weights.
         shrunk: keep the tiny model's size, for tests on a CPU.
+        tokenizer: takes the place of the tiny one, with the tiny one's special tokens added.
     """
     size = SIZES[name]
     size.tiny(folder)
     config = AutoConfig.from_pretrained(folder)
+    if tokenizer is not None:
+        _replace_tokenizer(tokenizer, config, folder)
     if not shrunk:
         config = _published_config(size, config)
         config.save_pretrained(folder)
@@ -82,6 +87,19 @@ def full_size(name: str, folder: Path, device: str, dtype: str, *, shrunk: bool 
     model.network = Network(model.module)
     model.stops = {model.tokenizer.eos_token_id}
     return model
+
+
+def _replace_tokenizer(tokenizer: PreTrainedTokenizerFast, config: Any, folder: Path) -> None:
+    """Put another tokenizer into the folder of a tiny model, and the ids of its special tokens into the configuration."""
+    tiny, text = PreTrainedTokenizerFast.from_pretrained(folder), config.get_text_config()
+    tokenizer.chat_template = None  # the processor has one
+    tokenizer.add_tokens(tiny.all_special_tokens, special_tokens=True)
+    tokenizer.add_special_tokens({"eos_token": tiny.eos_token, "pad_token": tiny.pad_token})
+    tokenizer.save_pretrained(folder)
+    for owner, name in ((config, n) for n in TOKEN_IDS if hasattr(config, n)):
+        setattr(owner, name, tokenizer.convert_tokens_to_ids(tiny.convert_ids_to_tokens(getattr(owner, name))))
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        setattr(text, name, tokenizer.convert_tokens_to_ids(tiny.convert_ids_to_tokens(getattr(text, name))))
 
 
 def random_module(config: Any, tokenizer: Any, device: str, dtype: str) -> torch.nn.Module:
