@@ -27,7 +27,7 @@ $(VENV)/.weights: .ci/weights.txt $(VENV)/.installed
 repro: setup
 	$(BIN)/qualm run --no-pull
 
-# Recorded answers of real models from four public repositories, scored again; leaderboard/index.html. About 15 minutes on two cores.
+# Recorded answers of real models from four public repositories, scored again; leaderboard/index.html. 18 minutes of CPU, measured.
 LEADERBOARD := vlm_uncertainty_bench_26_models real_models_blink real_models_mathvista real_models_mmmu_pro
 leaderboard: setup
 	$(BIN)/qualm fetch $(LEADERBOARD)
