@@ -64,7 +64,7 @@ class AnswerTable:
         if "predicted" not in rows.columns:
             return rows
         is_empty = pl.col("text").fill_null("").str.strip_chars() == ""
-        letters = pl.col("predicted").replace_strict(range(len(LETTERS)), LETTERS, default=None, return_dtype=pl.String)
+        letters = pl.col("predicted").replace_strict(range(len(LETTERS)), list(LETTERS), default=None, return_dtype=pl.String)
         return rows.with_columns(text=pl.when(is_empty & letters.is_not_null()).then(letters).otherwise("text"))
 
     @cached_property

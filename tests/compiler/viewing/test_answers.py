@@ -38,6 +38,14 @@ def test_questions_and_texts_are_there_in_parts(answers: AnswerTable) -> None:
     assert len(texts) == answers.rows.height and HOSTILE[:1000] in texts and answers.texts(1) == []
 
 
+def test_an_answer_of_logits_alone_is_its_options_letter(results: Results, answers: AnswerTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = results.answers(variant=None).with_columns(text=pl.lit(""))
+    monkeypatch.setattr(results, "answers", lambda variant: rows)
+    of_logits = AnswerTable(results, answers.models).rows
+    letters = ["" if number is None else "ABCDEF"[number] for number in of_logits["predicted"].to_list()]
+    assert of_logits["text"].to_list() == letters and set(letters) > {"", "A", "B"}
+
+
 def test_the_index_names_what_there_is(results: Results, answers: AnswerTable) -> None:
     index = answers.index()
     assert (index["rows"], index["samples"]) == (288, 48)
