@@ -185,8 +185,13 @@ function matrix(rows, families, title, arrow, to, family) {
 function lines() {
   return el("section", { class: "specs" }, el("h2", null, "What was measured"), el("dl", null, site.results.map((one) => [
     el("dt", null, el("a", { href: address(["answers", one.key], { variant: "clean" }) }, said(one.title, 120))),
-    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, saidWithCode(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300)), one.sources.map(sourceOf)),
+    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, saidWithCode(one.description, 600), " ", el("span", { class: "quiet" }, namedModels(one.models.filter((name) => !one.blind.includes(name))), `; datasets: `, said(one.datasets.join(", "), 300)), one.sources.map(sourceOf)),
   ])));
+}
+
+/** The number of models, and the names of a few; the boards above name all. */
+function namedModels(names) {
+  return [counted(names.length, "model"), names.length <= 8 ? [": ", said(names.join(", "), 300)] : null];
 }
 
 /** Where a dataset is from: its title, linked to the source, revision and licence. */
