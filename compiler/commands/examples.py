@@ -108,7 +108,7 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
 
 
 def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
-    """Return (plugin, parameter) of the first that chooses this kind and has what is needed."""
+    """Return (plugin, parameter) of the first that chooses this kind and has these parameters."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in registry.every(section):
             for parameter in plugin.parameters:

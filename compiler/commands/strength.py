@@ -150,7 +150,7 @@ def open_bench(
 
 
 def _answering_params(plan: Plan, model: ModelUse | None, dataset: str) -> dict[str, Any]:
-    """Return the parameters of the stage in which a model answers a dataset; {} without one."""
+    """Return the parameters of the stage in which a model answers a dataset; {} for None."""
     if model is None:
         return {}
     stages = (s for s in plan.writers("generations") if s.params["model"]["label"] == model.ref.label)

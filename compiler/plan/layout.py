@@ -215,7 +215,7 @@ def _keys(tree: Any) -> set[str]:
 
 
 def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
-    """Return {name: file} of modules and of everything they import.
+    """Return {name: file} of modules, their assets, and imports in `root` or own packages.
 
     Empty package files are left out. Files below the root are named by their relative paths.
     """

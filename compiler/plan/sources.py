@@ -41,7 +41,7 @@ class Sources:
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
-        """Return {name: file} of modules and of everything they import."""
+        """Return {name: file} of modules, their assets, and imports in `root` or own packages."""
         key = frozenset(modules), root
         if key not in self._closures:
             # In one go, since modules share most of their imports.

@@ -91,7 +91,7 @@ class AnswerTable:
         return np.array([question_hash(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
 
     @property
-    def per_detail(self) -> int:
+    def questions_per_chunk(self) -> int:
         """Return the number of questions in one chunk of details, at least 1."""
         return max(1, DETAIL_ROWS * self.samples.height // max(1, self.rows.height))
 
@@ -127,7 +127,7 @@ class AnswerTable:
             "estimators": {name: display_name(name) for name in self.estimators},
             "text_rows": TEXT_ROWS,
             "sample_rows": SAMPLE_ROWS,
-            "detail_samples": self.per_detail,
+            "detail_samples": self.questions_per_chunk,
             "longest_text": MAX_TEXT,
         }
 

@@ -88,7 +88,7 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
 
 
 def _details(part: SitePart) -> Iterator[tuple[str, bytes]]:
-    answers, size = part.answers, part.answers.per_detail
+    answers, size = part.answers, part.answers.questions_per_chunk
     together = max(1, MAX_ANSWERS_PER_SCAN * answers.samples.height // max(1, answers.rows.height) // size)
     for first in range(0, part.n_details, together):
         of = details(answers, part.model_inputs, answers.samples.slice(first * size, together * size))

@@ -180,7 +180,7 @@ class SitePart:
                 return self.answers.questions(number) if number * SAMPLE_ROWS < self.answers.samples.height else None
             if kind == "t":
                 return self.answers.texts(number) if number * TEXT_ROWS < self.answers.rows.height else None
-            rows = self.answers.samples.slice(number * self.answers.per_detail, self.answers.per_detail)
+            rows = self.answers.samples.slice(number * self.answers.questions_per_chunk, self.answers.questions_per_chunk)
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
@@ -192,7 +192,7 @@ class SitePart:
 
     @property
     def n_details(self) -> int:
-        return -(-self.answers.samples.height // self.answers.per_detail)
+        return -(-self.answers.samples.height // self.answers.questions_per_chunk)
 
 
 class Site:

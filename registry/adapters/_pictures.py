@@ -154,7 +154,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return (name, reader) for `n` frames of an animated image's bytes."""
+    """Return (ID, function that returns its image) of up to `n` frames of an animated image."""
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

@@ -94,7 +94,7 @@ class Node:
         return {**self.work.identity, "code": str(tree / CODE), "process": os.getpid()}
 
     def answer(self, shard: bytes) -> Any:
-        """Answer one shard; see `qualm.runners.inference.shards`."""
+        """Answer one pickled shard; return its ShardAnswers: new store segments and counters."""
         _touch(Path.cwd())
         return self.work.answer(*pickle.loads(shard))  # noqa: S301 - the driver's own
 

@@ -138,7 +138,7 @@ class Plot:
         self.shapes += [f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{fill}"{line} />' for x, y in at]
 
     def ring(self, at: Interval, stroke: str, radius: float) -> None:
-        """Draw an open circle at a point."""
+        """Draw a circle at (x, y), filled with the color of the paper."""
         x, y = _px(self.x(at[0])), _px(self.y(at[1]))
         self.shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{PAPER}" stroke="{stroke}" stroke-width="1.5" />')
 

@@ -133,17 +133,17 @@ class Calibrated:
         product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2)).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
-    def null_test(self, correct: Floats, inside: Floats, error_of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
-        """Return the p-value of perfect calibration, by simulated bin gaps, and the hypothesis.
+    def null_test(self, correct: Floats, in_bin: Floats, error_of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
+        """Return the p-value of perfect calibration, from simulated bin gaps, and its hypothesis.
 
         Args:
             correct: (n,) correctness.
-            inside: (n, k) 0/1 matrix of bin membership.
+            in_bin: (n, k) 0/1 matrix of bin membership.
             error_of_gaps: Computes the error from absolute gaps, along `axis=1`.
         """
-        spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
-        alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
-        variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
+        spread, total = np.sqrt(self.confidence * (1 - self.confidence)), in_bin.T @ (correct - self.confidence)
+        alike = _group_sums(in_bin * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
+        variance = (1 - self.within) * np.diag(in_bin.T @ spread**2) + self.within * alike.T @ alike
         # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = error_of_gaps(np.abs(draws_with_covariance(variance)), axis=1) >= error_of_gaps(np.abs(total)) - 1e-9
         words = f"confidence is each answer's chance to be right; answers of one group are correlated by {self.within:.2f}"

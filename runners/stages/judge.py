@@ -229,7 +229,7 @@ def _places(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int64]:
 
 
 def _to_judge(samples: Samples, table: pa.Table, sample_rows: NDArray[np.int64]) -> tuple[Rows, list[Answered | None]]:
-    """Return the rows of answers to judge as text, and the judges' inputs (None: unscored).
+    """Return the rows of the answers judged as text, and for each the judge's input or None.
 
     None for one without text or without a reference, which stays unscored.
     """

@@ -215,7 +215,7 @@ class Asked:
         return _TEXT.search(self.text) is not None
 
     @cached_property
-    def is_doing(self) -> bool:
+    def asks_for_action(self) -> bool:
         """Return true if an action answers the question."""
         return _DOING.search(self.text) is not None
 

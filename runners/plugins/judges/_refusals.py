@@ -601,7 +601,7 @@ def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
 def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_english: bool) -> bool:
     """Return true if a clause is a bare answer ("a red hat"), not the start of a statement."""
     words = clause.split()
-    if parsed.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
+    if parsed.asks_for_action and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
         return True
     if (
         clause.endswith(":")
@@ -702,7 +702,7 @@ def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_
         return Role.COMMITS
     if _QUOTE.strip() in clause and about_subject:
         return Role.SEEMS
-    if parsed.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
+    if parsed.asks_for_action and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
         return Role.COMMITS
     if parsed.verbs & {stem(word) for word in re.findall(r"\w+", clause)} and not about_picture and not _SOMETHING.search(clause):
         return Role.COMMITS
@@ -782,7 +782,7 @@ def _says_what_it_is(clause: str, parsed: Asked) -> bool:
         return False
     first = re.match(r"(?:not )?(\w+ing)\b", rest)
     if first and parsed.text:
-        return stem(first[1]) in parsed.verbs or parsed.is_doing
+        return stem(first[1]) in parsed.verbs or parsed.asks_for_action
     if not parsed.text:
         return True
     return re.match(r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its)\b", subject) is not None or bool(

@@ -176,10 +176,10 @@ def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _nested_records(value)
 
 
-def _shortcut_sheet(results: Report, dataset: str, folder: Path) -> Sheet:
-    """Return a table of how well the question or the image alone predicts answerability."""
+def _shortcut_sheet(results: Report, dataset: str, samples_folder: Path) -> Sheet:
+    """Return a table of how well question or image alone predicts answerability in a dataset."""
     rows = results.source.shortcuts(dataset).collect().to_dicts()
-    rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
+    rows = shortcuts.with_design(rows, read_samples(dataset, samples_folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.format_cells(rows)]
     return Sheet(say.SHORTCUTS, list(shortcuts.HEADER), body, note=shortcuts.NOTE)
 

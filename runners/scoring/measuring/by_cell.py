@@ -73,7 +73,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """Yield (values, rows) for each combination of these columns' values, in order of rows."""
+    """Yield (values, rows) per combination of values: the first column's groups, then within."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)

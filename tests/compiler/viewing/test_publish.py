@@ -91,7 +91,7 @@ def test_details_that_are_made_a_few_at_a_time_are_the_same(
     at_once: int, site: Site, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qualm.compiler.viewing.publish.MAX_ANSWERS_PER_SCAN", at_once)
-    monkeypatch.setattr(type(site.parts["small"].answers), "per_detail", 4)
+    monkeypatch.setattr(type(site.parts["small"].answers), "questions_per_chunk", 4)
     few = Site(list(site.parts.values()), "x", "none")
     publish(few, tmp_path / "few")
     files = sorted((tmp_path / "few" / "data" / "small" / "d").glob("*.js"), key=lambda path: int(path.stem))
