@@ -39,7 +39,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """Work of a model for each question: signals, draws, tokens."""
+    """What a model does per question: names of signals, number of draws, tokens."""
 
     needs: frozenset[str]
     draws: int

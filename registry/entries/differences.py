@@ -103,7 +103,7 @@ def _fields(old: bytes, new: bytes) -> list[str]:
 
 
 def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Return {sample id: joined digests of the COMPARED fields} of a version."""
+    """Return {sample id: joined digests}; `chosen`: options of the adapter that reads files."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _digest(b"")}

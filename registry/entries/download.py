@@ -190,7 +190,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
 
 
 def _partial_state(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
-    """Return (size, ETag) of a partial download; (0, "") if it cannot be resumed."""
+    """Return (size, ETag or "") of a partial download; (0, "") if it cannot be resumed."""
     if not part.exists():
         return 0, ""
     validator = ""

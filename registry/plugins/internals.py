@@ -142,7 +142,7 @@ def layer_index(layer: str, n_layers: int) -> int | None:
 
 
 def layer_range(layers: str, n_layers: int) -> list[int]:
-    """Return the indices of a range of layers, from 1 to `n_layers`; [] if there are none.
+    """Return the indices (1 to `n_layers`) of layers such as `0.25:0.75` or `2:-2`, or [].
 
     `middle_third` is that of LM-Polygraph's RAUQ: from layers // 3 on, counted from 0, to ceil(2 layers / 3), both included.
 

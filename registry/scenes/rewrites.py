@@ -158,7 +158,7 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Ask for something that no scene graph fixes; None unless "the ..." fits one object."""
+    """Ask beyond the picture; or of "the ...", where None unless it fits exactly one object."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_mention_object(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:

@@ -242,7 +242,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
 
 
 def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
-    """Return the spread of absolute deviations along the last axis; see `balanced_spread`."""
+    """Return the spread of absolute deviations, in any order, along the last axis."""
     n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)

@@ -86,7 +86,7 @@ def _judgements(
     verdicts: Sequence[pa.Table],
     lengths: Sequence[AnswerLengths],
 ) -> Iterator[pa.Table]:
-    """Yield tables of JUDGEMENTS, per block and judge; print where a judge does not fit."""
+    """Yield tables of JUDGEMENTS, per (model, dataset) block and judge; print misfits."""
     stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):

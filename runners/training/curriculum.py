@@ -96,7 +96,7 @@ class Curriculum:
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
     def _looks(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Return which tokens and heads should attend to which tokens, as arrays.
+        """Return (from, to): places as (row, head, token), and masks of tokens to attend to.
 
         `cells`: the cells of each noun phrase's objects, one head per phrase. `option`: letter and text of the right option.
         """

@@ -71,7 +71,7 @@ def semantic_entropy(
 
 
 def entropy(labels: Ints, logprobs: Sequence[Floats] | None, version: str) -> float:
-    """Return the semantic entropy of one sample, from its answers' cluster labels.
+    """Return a sample's semantic entropy by cluster labels; NaN without needed `logprobs`.
 
     Args:
         labels: the cluster of each sampled answer.

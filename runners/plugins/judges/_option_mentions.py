@@ -100,7 +100,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A mention of one or several options at a place of a text."""
+    """A letter in a text that names an option, or one beyond the last option."""
 
     option: int
     start: int

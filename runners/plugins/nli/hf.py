@@ -91,7 +91,7 @@ def _order(names: Sequence[str]) -> tuple[int, ...] | None:
 
 
 class HfNli(BatchedModel):
-    """A transformers classifier of text pairs by entailment (`NliEngine`)."""
+    """A transformers classifier that yields entailment logits of text pairs (`NliEngine`)."""
 
     loader, expected = "AutoModelForSequenceClassification", "an NLI classifier"
     label, unit, gives = "nli", "pair", "logits"
