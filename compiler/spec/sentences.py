@@ -344,7 +344,7 @@ QUESTIONS_NOT_SHARED = "{dataset}: {n:,} questions are not the same on both side
 MCNEMAR_ASSUMES = "{dataset}: McNemar's test assumes independent questions; the intervals resample whole groups"
 METRICS_OF_CHECKOUT = "answers and judgements are those of each revision, metrics those of this checkout"
 COMPARISON_TEST = "p: {test} tests over whole groups, {correction}"
-MARGIN_TESTS = "equal, not worse: p that b equals a within the margin ({margins}), is not worse by it; corrected alike"
+MARGIN_TESTS = "equal, not worse: p (small: b is within {margins} of a; is not worse by more), corrected alike"
 DIM_IS_TIED = "dim: statistically tied at this number of questions ({n} of {of}), which does not prove equality"
 MCNEMAR = "McNemar, exact, {place}: {metric}, n = {n:,}: only a right {only_a:,}, only b right {only_b:,}: p = {p:.3g}{corrected}"
 MCNEMAR_HOLM = ", Holm {p:.3g}"

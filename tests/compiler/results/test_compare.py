@@ -288,7 +288,7 @@ def test_margins_reasons_and_other_quantities_are_told() -> None:
     assert found[7:] == [
         "ece: compared by squared ece_debiased, since the plain estimate is biased by an amount that depends on the model",
         "auroc: not tested: 9 answers of the rarer class",
-        "equal, not worse: p that b equals a within the margin (0.02), is not worse by it; corrected alike",
+        "equal, not worse: p (small: b is within 0.02 of a; is not worse by more), corrected alike",
         "dim: statistically tied at this number of questions (2 of 2), which does not prove equality",
     ]
 
