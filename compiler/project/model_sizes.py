@@ -82,7 +82,7 @@ def size_of_published(model: Published) -> Size | None:
 
 
 def size_of_hub_model(name: str) -> Size | None:
-    """Return the size of a model of the hub; None if the table does not have it."""
+    """Return a hub model's size from the table of published models; None if it is not there."""
     return size_of_published(published()[name]) if name in published() else None
 
 

@@ -39,7 +39,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """What a model does per question: names of signals, number of draws, tokens."""
+    """Work of a model per question: names of signals, number of draws, tokens."""
 
     needs: frozenset[str]
     draws: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -126,27 +126,13 @@ class SitePart:
     @property
     def sources(self) -> list[dict[str, str]]:
         """Return title, source, licence and revision of each dataset that has a card with a source."""
-        found = []
+        found, pins = [], lock.read(self.results.root)
         for stage in self._stages:
             about = stage.params.get("about", {})
             if stage.kind == "data" and about.get("source"):
                 facts = {key: str(about.get(key) or "") for key in ("title", "source", "licence")}
-                found.append({"dataset": str(stage.params["dataset"]), **facts, "revision": self._revision(stage)})
+                found.append({"dataset": str(stage.params["dataset"]), **facts, "revision": _revision(stage, pins)})
         return found
-
-    def _revision(self, stage: PlannedStage) -> str:
-        """Return the commit of a dataset's files: that of registry/fetch.lock, else of the card's addresses; "" if unknown."""
-        entry = str(stage.inputs.get("source", "")).rpartition("/")[2]
-        pin = lock.read(self.results.root).get(entry)
-        if not entry or pin is None:
-            return ""
-        try:
-            card = load_card(str(stage.params["card"]))
-        except CardError:
-            return pin.revision
-        urls = () if card.fetch is None else card.fetch.urls.values()
-        commits = [part.partition(".")[0] for one in urls for part in one.url.split("/")]
-        return pin.revision or next((commit for commit in commits if COMMIT.fullmatch(commit)), "")
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
         """Return the part's index as JSON: that of its answers, modalities, licences and files."""
@@ -261,3 +247,16 @@ def _perturbed(part: SitePart, sample: int, variant: int, place: int) -> bytes |
         return None
     row = answers.samples.row(sample, named=True)
     return part.model_inputs.picture(row["dataset"], row["sample_id"], answers.variants[variant], place)
+
+
+def _revision(stage: PlannedStage, pins: Mapping[str, lock.Pin]) -> str:
+    """Return the commit of a dataset's files: that of registry/fetch.lock, else of the card's addresses; "" if unknown."""
+    pin = pins.get(str(stage.inputs.get("source", "")).rpartition("/")[2])
+    if pin is None:
+        return ""
+    try:
+        fetch = None if pin.revision else load_card(str(stage.params["card"])).fetch
+    except CardError:
+        return ""
+    words = [part.partition(".")[0] for one in (fetch.urls.values() if fetch else ()) for part in one.url.split("/")]
+    return pin.revision or next((word for word in words if COMMIT.fullmatch(word)), "")

@@ -24,7 +24,7 @@ _DIGEST = 6
 
 @dataclass(frozen=True)
 class Version:
-    """An entry or dataset at a point in time: its files, and where they are stored."""
+    """State of an entry or dataset at a revision: its files, and the stores that hold them."""
 
     label: str
     """Version as it was requested."""

@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _columns(path: Path) -> tuple[str, str] | None:
-    """Return (document's column, response's column); None without them."""
+    """Return the names of the columns of documents and responses; None if the file lacks them."""
     there = set(columnar_columns(path))
     return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
 

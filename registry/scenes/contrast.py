@@ -361,6 +361,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
 
 
 def refusals(category: str, question: str) -> tuple[str, ...]:
-    """Return abstaining answers of a category, worded for the question's object."""
+    """Return a category's abstaining answers, with the question's object in their words."""
     of = parse_query(question).of
     return tuple(text.format(x=noun_phrase(of), xs=noun_phrase(of, plural=True)) for text in REFUSALS[category])

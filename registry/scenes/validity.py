@@ -20,7 +20,7 @@ class InvalidQuestionError(ValueError):
 
 
 def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN) -> None:
-    """Raise InvalidQuestionError unless the scene gives the question this answer and no other.
+    """Raise InvalidQuestionError unless `answer` is the only right answer in the scene.
 
     "The ..." must fit exactly one object; something said to be absent must fit none; a count is that of the objects; two objects of a
     relation must differ, be recorded on one side and not the other, and be at least `margin` apart along that axis, in the scene's

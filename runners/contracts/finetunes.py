@@ -63,7 +63,7 @@ class FinetuneContext:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """What the trainer needs: module, batches, number of steps, and how to save and evaluate."""
+    """Module, batches and number of steps for the trainer, and how to save and evaluate."""
 
     module: Any
     """A LightningModule with initialised weights."""

@@ -11,7 +11,7 @@ from qualm.runners.contracts.saliency import Target, Thing
 
 @dataclass(frozen=True)
 class Job:
-    """One image for an inpainter, with the mask of the thing to remove."""
+    """Input of an inpainter: an image, and the mask of the thing to remove."""
 
     target: Target
     thing: Thing

@@ -308,7 +308,7 @@ CHANCE = 1e-3
 
 @dataclass(frozen=True)
 class PartDifference:
-    """How a stored part differs from the same part computed now."""
+    """Difference between a stored part and the same part computed now."""
 
     verdict: Verdict
     """`equal`: the same bytes. `rounding`: numbers within tolerance, or tied tokens. `branched`: a sampled answer with another token at

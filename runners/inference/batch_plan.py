@@ -79,7 +79,7 @@ class AnswerTask:
 
 @dataclass
 class Lookup:
-    """Which of the wanted parts are missing, stored, or repeated."""
+    """Wanted parts of a batch by state: missing, stored, or repeated."""
 
     missing: list[AnswerTask]
     """In the order of the tables, each part once."""

@@ -28,7 +28,7 @@ PER_TOKEN = frozenset(
 
 @dataclass
 class Thoughts:
-    """Where thinking ends, and how, in the answers of a table's rows."""
+    """End of the thinking, and its kind, in the answers of a table's rows."""
 
     total: int
     thought: dict[int, int] = field(default_factory=dict)

@@ -351,7 +351,7 @@ def _has_duplicate_keys(node: ast.Dict) -> bool:
 
 
 def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of the parts in a JSON value; names are keys or nested keys joined."""
+    """Yield (label, text) of the texts in a JSON value; a label joins the keys above its text."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, Mapping):

@@ -62,7 +62,7 @@ class ThinkingError(ValueError):
 
 @dataclass(frozen=True)
 class Thinking:
-    """How a model thinks before it answers: tags, budget, switch, tokens that estimators read."""
+    """Thinking of a model before it answers: tags, budget, switch, tokens for estimators."""
 
     on: bool = True
     tags: tuple[str, str] | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """What a known server supports, and its address."""
+    """Address of a known server, and the features that it supports."""
 
     title: str
     base_url: str

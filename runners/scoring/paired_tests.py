@@ -95,7 +95,7 @@ class Test:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the columns of COMPARISONS that the test fills in; None where undefined."""
+        """Return the test as columns of COMPARISONS; undefined numbers are None."""
         shares = {"scored_share_a": or_null(self.share_a), "scored_share_b": or_null(self.share_b)}
         about = {"n": self.n, "higher_is_better": self.higher_is_better, "why": self.why or None, "compared_by": self.compared_by or None}
         return {"metric": self.metric} | {name: or_null(getattr(self, name)) for name in NUMBERS} | about | shares

@@ -25,11 +25,11 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.score_table import shown_values, split_labels
 
-Table = tuple[str, list[dict[str, Any]] | pa.Table, pa.Schema]
+OutputTable = tuple[str, list[dict[str, Any]] | pa.Table, pa.Schema]
 """Name of an output, its rows, and their schema."""
 
 
-def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[Table]:
+def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[OutputTable]:
     """Yield the tables of scores, rankings, recalibrated answers and tests that the stage writes.
 
     Args:
@@ -59,7 +59,7 @@ def labelled_scores(found: Scoring) -> pa.Table:
     return pa.concat_tables([found.labelled, *(pa.Table.from_pylist(rows, schema=LABELLED_SCORES) for rows in others)])
 
 
-def unlabelled(found: Scoring, rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[list[dict[str, Any]] | pa.Table, pa.Schema]:
+def as_score_rows(found: Scoring, rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[list[dict[str, Any]] | pa.Table, pa.Schema]:
     """Return rows and schema of a table; rows of LABELLED_SCORES as rows of SCORES, others unchanged."""
     if schema is not LABELLED_SCORES:
         return rows, schema

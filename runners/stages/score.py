@@ -10,7 +10,7 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.curves import FIELDS
-from qualm.runners.scoring.score_outputs import labelled_scores, publish_metrics, publish_plot, publish_table, score_tables, unlabelled
+from qualm.runners.scoring.score_outputs import as_score_rows, labelled_scores, publish_metrics, publish_plot, publish_table, score_tables
 
 KIND = StageKind(
     title="Score everything, with intervals",
@@ -141,6 +141,6 @@ def study_perturbations(found: Scoring, study: perturbation.Study) -> None:
     study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in found.effects}
     for name, (rows, schema) in study.tables().items():
         if name in found.stage.outputs:  # one modality has nothing to be compared with
-            publish_table(found.stage, name, *unlabelled(found, rows, schema))
+            publish_table(found.stage, name, *as_score_rows(found, rows, schema))
     for name in perturbation.FIELDS:
         publish_plot(found.stage, name, partial(study.write, name))

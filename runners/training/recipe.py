@@ -39,7 +39,7 @@ VALIDATION_BATCH = 8
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is trained per step and in all: batch size, epochs or steps, lengths, packing."""
+    """Amount of training per step and in all: batch size, epochs or steps, lengths, packing."""
 
     batch: int
     epochs: float

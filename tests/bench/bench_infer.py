@@ -70,13 +70,7 @@ from qualm.runners.training.joined import SMOLLM2, find_weights
 from tests.support.models.full_size import SIZES, full_size
 from tests.support.models.tiny_qwens import tiny_qwen2_vl
 
-QWEN2_VL_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
-               "num_key_value_heads": 4, "vocab_size": 152064}  # fmt: skip
 SHAPES = {
-    "qwen2-vl-7b": (QWEN2_VL_7B, {"embed_dim": 1280, "depth": 32, "num_heads": 16, "mlp_ratio": 4}, [16, 24, 24]),
-    "qwen2-vl-2b": (
-        {**QWEN2_VL_7B, "hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2,
-         "vocab_size": 151936}, {"embed_dim": 1280, "depth": 32, "num_heads": 16, "mlp_ratio": 4}, [16, 24, 24]),
     "qwen2-vl-135m": (  # the decoder of SmolLM2-135M
         {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
          "vocab_size": 49152}, {"embed_dim": 384, "depth": 12, "num_heads": 6, "mlp_ratio": 4}, [8, 12, 12]),

@@ -50,7 +50,7 @@ class PicturePrefix:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """How each request of a batch continues from a prompt that is read first."""
+    """Layout of a batch whose requests continue from a prompt that is read first."""
 
     prompts: tuple[tuple[int, ...], ...]
     """Tokens of every request's prompt."""

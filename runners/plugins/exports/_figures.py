@@ -118,7 +118,7 @@ class Source:
 
 
 def leaderboard(of: Source) -> Iterator[PrintFigure]:
-    """Yield a figure of models by metric, each value with its interval."""
+    """Yield one figure: models against metrics, each value with its interval."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
         raise NothingToDrawError("no metric reads answers alone")

@@ -395,7 +395,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     alone = text.strip().strip(".,:;!?()[]{}'\"*` \n")
     if len(alone) == 1 and alone.upper() in LETTERS[: options.n]:
         return OptionReading(LETTERS.index(alone.upper()))
-    if (place := options.is_option(text)) is not None:
+    if (place := options.find_equal(text)) is not None:
         return OptionReading(place)
     polar = _yes_no_options(choices)
     by_letter_only = [place for place in polar.values() if choices[place].isascii()]

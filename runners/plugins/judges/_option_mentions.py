@@ -276,8 +276,8 @@ class Options:
         behind = {words[1:] for words in self.words}
         return len(behind.pop()) if len(behind) == 1 and len({words[0] for words in self.words}) == self.n else 0
 
-    def is_option(self, text: str) -> int | None:
-        """Return the index of the only option that a cleaned text equals; None if not one."""
+    def find_equal(self, text: str) -> int | None:
+        """Return the index of the option that a cleaned text equals; None unless exactly one."""
         own = tokens(text)
         if len(own) > 1 and own[0].plain.upper() in LETTERS[: self.n] and not text[own[0].end : own[0].end + 1].isspace():
             return None  # "A. dog" begins with a letter, "a dog" with an article
