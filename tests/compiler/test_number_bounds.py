@@ -119,7 +119,7 @@ def test_a_number_has_both_bounds_and_is_finite(name: str, number: Any) -> None:
 @pytest.mark.parametrize(("command", "option", "info"), options(), ids=lambda value: str(value) if isinstance(value, list | str) else "")
 def test_an_option_has_both_bounds_and_is_finite(command: list[str], option: str, info: OptionInfo) -> None:
     assert info.min is not None and info.max is not None
-    for value in (math.nan, 10**30, -(10**30)):
+    for value in (math.nan, math.inf, 10**30, -(10**30)):
         done = CliRunner().invoke(complete_app(), [*command, f"{option}={value}"])
         assert done.exit_code == 2 and option in done.output
 

@@ -92,7 +92,7 @@ def read(path, form):
 
 
 @pytest.mark.parametrize("form", ROWS)
-@settings(max_examples=50)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_row(tmp_path_factory, form, data):
     row = data.draw(st.sampled_from(ROWS[form]))

@@ -45,9 +45,9 @@ def test_undefined_means_few_groups_and_metrics_without_direction_are_not_compar
 
 
 def test_equal_modalities_are_seldom_distinguished():
-    """Three equal modalities of eight estimators: some pair is told apart in at most .1 of 60 studies."""
+    """Three equal modalities of eight estimators: some pair is told apart in at most .09 of 150 studies."""
     rng, alarms = np.random.default_rng(5), 0
-    for study in range(60):
+    for study in range(150):
         shared = rng.random((80, 1))
         means = {}
         for estimator in range(8):
@@ -57,4 +57,4 @@ def test_equal_modalities_are_seldom_distinguished():
             )
         rows = modality_comparisons(means, {("m", "d"): 80}, METRICS, 0.95, "study")
         alarms += any(r["p_adjusted"] < 0.05 for r in rows)
-    assert alarms <= 6
+    assert alarms <= 13

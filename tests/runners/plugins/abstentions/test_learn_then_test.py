@@ -73,7 +73,7 @@ def test_the_promise_fails_no_more_often_than_delta(risk, per_group):
     rng = np.random.default_rng(1)
     fresh = draw(rng, 20_000, per_group)
     failed = []
-    for _ in range(60):
+    for _ in range(150):
         t = learn_then_test(draw(rng, 250, per_group), alpha=0.2, delta=0.2, risk=risk).threshold
         answered = (fresh.confidence >= t) & (fresh.pred_is_idk == 0)
         wrong = ((1 - fresh.correct) * answered).sum()
@@ -108,7 +108,7 @@ def test_the_promise_is_of_questions_where_groups_are_uneven():
         return Answers(confidence, correct, none, none, np.repeat(np.arange(groups), sizes))
 
     fresh, failed, attained = uneven(20_000), [], []
-    for _ in range(50):
+    for _ in range(120):
         rule = learn_then_test(uneven(800), alpha=0.2, delta=0.1)
         answered = fresh.confidence >= rule.threshold
         failed.append(((1 - fresh.correct) * answered).sum() > 0.2 * answered.sum())
