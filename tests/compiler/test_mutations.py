@@ -26,7 +26,7 @@ from tests.compiler.every_spec import SOURCES, root
 
 __all__ = ["root"]
 MUTANTS = 2000
-PARTS = 40
+PARTS = 16
 RUN_WIDE = RunWide(default="t")
 SPECS = [name for name, text in SOURCES.items() for _ in range(1 if len(text) > 2800 else 5)]
 """Long ones are slow to plan and hold little that is new."""

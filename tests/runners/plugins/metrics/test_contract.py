@@ -134,7 +134,7 @@ def test_torchmetrics_class_over_batches(metric):
 
 
 @given(drawn=st.lists(st.integers(0, N - 1), min_size=N, max_size=N), edge=st.sampled_from([None, 0.0, 1.0]))
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_be(metric, drawn, edge):
     """Over samples of the rows, also where every answer is right, or none is."""
     plugin, function, arrays, args = metric

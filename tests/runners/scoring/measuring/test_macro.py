@@ -199,7 +199,7 @@ def test_correlations_over_common_resamples():
 @pytest.mark.parametrize(("sizes", "shares"), [((20, 400), (0.9, 0.7)), ((8, 8, 8, 500), (0.8,) * 4), ((6,) * 30, (0.8,) * 30)])
 def test_the_interval_holds_the_mean_of_shares_in_uneven_categories(sizes, shares):
     """Where all answers of a small category are right, resamples see none of its spread; of many small ones intervals are skewed."""
-    rng, inside, runs = np.random.default_rng(11), 0, 100
+    rng, inside, runs = np.random.default_rng(11), 0, 300
     category = np.repeat([f"c{k}" for k in range(len(sizes))], sizes)
     for _ in range(runs):
         correct = rng.random(len(category)) < np.repeat(shares, sizes)
