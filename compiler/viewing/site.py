@@ -129,7 +129,7 @@ class SitePart:
         found, pins = [], lock.read(self.results.root)
         for stage in self._stages:
             about = stage.params.get("about", {})
-            if stage.kind == "data" and about.get("source"):
+            if "dataset" in stage.outputs and about.get("source"):
                 facts = {key: str(about.get(key) or "") for key in ("title", "source", "licence")}
                 found.append({"dataset": str(stage.params["dataset"]), **facts, "revision": _revision(stage, pins)})
         return found

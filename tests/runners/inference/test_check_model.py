@@ -44,27 +44,27 @@ def folder(tmp_path_factory):
     return FAMILIES["qwen2_vl"](tmp_path_factory.mktemp("qwen"))
 
 
-def tested(folder, **args):
+def under_test(folder, **args):
     return ModelUnderTest(loaded_model(folder, **args), cases())
 
 
-def found(tested, *names):
-    return {name: run_check(name, checks()[name], tested) for name in names}
+def found(under_test, *names):
+    return {name: run_check(name, checks()[name], under_test) for name in names}
 
 
-def ill(tested, change):
+def ill(under_test, change):
     """The module's forward with its arguments changed."""
-    forward = tested.model.module.forward
+    forward = under_test.model.module.forward
 
     def worse(*args, **kwargs):
         return forward(*args, **change(kwargs))
 
-    tested.model.module.forward = worse
-    return tested
+    under_test.model.module.forward = worse
+    return under_test
 
 
 def test_a_healthy_model(folder):
-    verdicts = {f.check: f.verdict for f in examine(tested(folder))}
+    verdicts = {f.check: f.verdict for f in examine(under_test(folder))}
     assert list(verdicts) == list(checks()) and set(verdicts.values()) == {"ok"}
 
 
@@ -72,7 +72,7 @@ def test_padding_that_is_read(folder):
     def unmasked(kwargs):
         return {**kwargs, "attention_mask": torch.ones_like(kwargs["attention_mask"])}
 
-    found_ = found(ill(tested(folder), unmasked), "padding", "batches")
+    found_ = found(ill(under_test(folder), unmasked), "padding", "batches")
     assert found_["padding"].verdict == "fail" and "batch_size 1" in found_["padding"].advice
     assert found_["batches"].verdict == "fail" and found_["batches"].numbers["differ"] > 0
 
@@ -84,13 +84,13 @@ def test_a_cache_at_the_wrong_positions(folder):
             kwargs = {**kwargs, "position_ids": kwargs["position_ids"] + 3}
         return kwargs
 
-    seen = found(ill(tested(folder), shifted), "padding", "continuation", "log-probabilities", "draws", "priors", "p_yes, p_true")
+    seen = found(ill(under_test(folder), shifted), "padding", "continuation", "log-probabilities", "draws", "priors", "p_yes, p_true")
     assert [f.verdict for f in seen.values()] == ["ok", "warn", "fail", "fail", "fail", "fail"]
     assert seen["log-probabilities"].numbers["worst"] > 0.1
 
 
 def test_a_picture_that_does_not_arrive(folder):
-    blind = tested(folder)
+    blind = under_test(folder)
     with torch.no_grad():
         for p in blind.model.module.model.visual.merger.parameters():
             p.zero_()
@@ -99,7 +99,7 @@ def test_a_picture_that_does_not_arrive(folder):
 
 
 def test_overflow(folder):
-    loud = tested(folder, dtype="float16")
+    loud = under_test(folder, dtype="float16")
     with torch.no_grad():
         loud.model.module.get_output_embeddings().weight.fill_(6e4)
     finding = found(loud, "finite")["finite"]
@@ -108,7 +108,7 @@ def test_overflow(folder):
 
 def test_a_prompt_read_both_ways(tmp_path):
     """PaliGemma's: what is read first depends on what comes after, so no prompt may be read in two parts."""
-    seen = found(tested(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
+    seen = found(under_test(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
     assert [f.verdict for f in seen.values()] == ["warn", "ok", "warn"]
     assert "share: false" in seen["continuation"].advice
 
@@ -116,7 +116,7 @@ def test_a_prompt_read_both_ways(tmp_path):
 def test_a_template_without_the_text(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "mute")
     (copy / "chat_template.jinja").write_text("{% for m in messages %}<|vision_start|><|image_pad|><|vision_end|>{% endfor %}")
-    finding = found(tested(copy), "prompt")["prompt"]
+    finding = found(under_test(copy), "prompt")["prompt"]
     assert finding.verdict == "fail" and "does not hold the question" in finding.found
 
 
@@ -125,7 +125,7 @@ def test_a_second_beginning_of_sequence(tmp_path):
     copy = FAMILIES["gemma3"](tmp_path)
     template = (copy / "chat_template.jinja").read_text()
     (copy / "chat_template.jinja").write_text(template.replace("<bos>", "<bos><bos>"))
-    assert "<bos><bos>" in found(tested(copy), "prompt")["prompt"].found
+    assert "<bos><bos>" in found(under_test(copy), "prompt")["prompt"].found
 
 
 def test_an_end_that_is_not_the_template_s(folder, tmp_path):
@@ -137,7 +137,7 @@ def test_an_end_that_is_not_the_template_s(folder, tmp_path):
         elif name == "generation_config.json":
             settings["eos_token_id"] = 0
         (copy / name).write_text(json.dumps(settings))
-    finding = found(tested(copy), "stop token")["stop token"]
+    finding = found(under_test(copy), "stop token")["stop token"]
     assert finding.verdict == "warn" and "<|im_end|>" in finding.found and "eos_token_id" in finding.advice
 
 
@@ -145,7 +145,7 @@ def test_letters_that_are_no_tokens(tmp_path):
     folder = FAMILIES["llava"](tmp_path)
     text = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(text.replace('"C":', '"CCC":').replace('"yes":', '"yess":'))
-    seen = found(tested(folder), "option letters", "yes, no, True")
+    seen = found(under_test(folder), "option letters", "yes, no, True")
     assert [f.verdict for f in seen.values()] == ["fail", "fail"]
     assert "option letter C is not a single known token" in seen["option letters"].found
 
@@ -156,7 +156,7 @@ def test_an_unexpected_error_is_not_blamed_on_the_model(folder, tmp_path, monkey
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    finding = found(ill(tested(folder), refuse), "padding")["padding"]
+    finding = found(ill(under_test(folder), refuse), "padding")["padding"]
     versions = f"transformers {metadata.version('transformers')}, torch {metadata.version('torch')}"
     assert (finding.verdict, finding.found) == ("error", f"failed inside Qualm with {versions}: AttributeError: no such mask")
     (log,) = tmp_path.glob("doctor-padding-*.log")
@@ -206,7 +206,7 @@ def test_visit(folder, tmp_path):
 
 def test_half_precision_is_within_its_tolerance(folder):
     for dtype in ("bfloat16", "float16"):
-        seen = found(tested(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")
+        seen = found(under_test(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")
         assert {f.verdict for f in seen.values()} <= {"ok", "warn"}, (dtype, seen)
 
 

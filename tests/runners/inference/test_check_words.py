@@ -20,10 +20,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def healthy(folder):
-    return tested(folder)
+    return under_test(folder)
 
 
-def tested(folder, **args):
+def under_test(folder, **args):
     return ModelUnderTest(loaded_model(folder, **args), CASES)
 
 
@@ -66,7 +66,7 @@ def test_the_turn_of_an_answer(healthy, folder):
     found = words.answer_turn(healthy)
     assert found.verdict == "ok" and found.numbers == {"tokens": tokenizer.convert_tokens_to_ids(["yes", "</s>"])}
     assert found.found == "an answer of 'yes' is the tokens ['yes', '</s>']"
-    thinking = tested(
+    thinking = under_test(
         folder, template="{% if add_generation_prompt %}hm {% endif %}{% for m in messages %}{{ m['content'][-1]['text'] }}{% endfor %}"
     )
     found = words.answer_turn(thinking)
@@ -87,7 +87,7 @@ def test_what_stops_an_answer(healthy, monkeypatch):
 
 
 def test_a_template_that_ends_no_turn_is_no_fault(folder):
-    plain = tested(folder, template="{% for m in messages %}{{ m['content'][-1]['text'] }} {% endfor %}")
+    plain = under_test(folder, template="{% for m in messages %}{{ m['content'][-1]['text'] }} {% endfor %}")
     assert words.stops(plain).verdict == "ok"
 
 
