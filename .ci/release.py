@@ -140,7 +140,8 @@ def main() -> None:
             sys.exit(f"expected the package of {scratch / 'venv'}, found {package}")
         before = folder_digest(package)
         run_tutorial(scratch, environment)
-        everyday.play(scratch, environment)
+        (tasks := scratch / "everyday").mkdir()
+        everyday.play(tasks, environment)
         if folder_digest(package) != before:
             sys.exit(f"{package}: expected an unchanged package after the run, found other files")
     print(f"ready: {', '.join(sorted(p.name for p in DIST.iterdir()))}")
