@@ -45,6 +45,10 @@ class Size:
     source: str
     tied: bool = False
     """The output layer is the input embedding."""
+    patches: float = 4.0
+    """Patches of the image encoder per image token."""
+    vision_width: float = 0.0
+    """Hidden width of the image encoder."""
 
     def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
         """Return the bytes of the weights in memory, the language model's layers quantised.
@@ -74,10 +78,11 @@ def size_of_published(model: Published) -> Size | None:
         return None
     t = model.text
     parts = model.parameters
-    vision = (parts.vision or 0) * 1e9
+    vision, config = (parts.vision or 0) * 1e9, model.config or {}
     return Size(
         parts.total * 1e9 - vision, vision, t.layers, t.hidden, t.heads * t.head_dim, t.kv_heads * t.head_dim,
-        t.vocabulary, model.image_tokens or 576, say.SIZE_FROM_TABLE.format(model=model.name), _is_tied(model.config or {}),
+        t.vocabulary, model.image_tokens or 576, say.SIZE_FROM_TABLE.format(model=model.name), _is_tied(config),
+        _patches_per_token(model.family, config), _vision_width(config, vision, t.hidden),
     )  # fmt: skip
 
 
@@ -100,11 +105,34 @@ def size_of_folder(folder: Path) -> Size | str:
     if not keys or not queries or embedding is None:
         return say.WEIGHTS_UNKNOWN.format(folder=folder)
     image_tokens, how = _image_tokens(config)
+    vision, family = sum(math.prod(shape_of[name]) for name in sight), next(iter(config.get("architectures") or []), "")
     return Size(
-        sum(map(math.prod, text.values())), sum(math.prod(shape_of[name]) for name in sight), len(keys), embedding[1], queries[0][0],
+        sum(map(math.prod, text.values())), vision, len(keys), embedding[1], queries[0][0],
         keys[0][0], embedding[0], image_tokens, f"{folder}, {how}{_plain_path_note(config)}",
         not any(name.endswith("lm_head.weight") for name in text),
+        _patches_per_token(family, config), _vision_width(config, vision, embedding[1]),
     )  # fmt: skip
+
+
+def _patches_per_token(family: str, config: Mapping[str, Any]) -> float:
+    """Return the image encoder's patches per image token, by configuration or model class; 4 if neither tells."""
+    if isinstance(scale := config.get("scale_factor"), int):
+        return float(scale**2)
+    return next((patches for prefix, patches in _PATCHES.items() if family.startswith(prefix)), 4.0)
+
+
+_PATCHES = {"Gemma3": 16.0, "Llava": 1.0, "PaliGemma": 1.0, "Mllama": 1.0, "Qwen": 4.0, "InternVL": 4.0, "Idefics3": 4.0, "Mistral3": 4.0}
+"""Patches that are joined into one image token, by how a model class's name begins."""
+
+
+def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> float:
+    """Return the hidden width of the image encoder, or that of 24 layers with as many parameters.
+
+    Qwen2-VL names the width behind its merger `hidden_size`, which is the language model's.
+    """
+    vision = config.get("vision_config") or {}
+    stated = vision.get("embed_dim") or vision.get("hidden_size")
+    return float(stated) if isinstance(stated, int) and stated != hidden else math.sqrt(parameters / (12 * 24))
 
 
 def _plain_path_note(config: Mapping[str, Any]) -> str:

@@ -26,8 +26,6 @@ SLACK, CONTEXT = 1.1, 0.5 * 2**30
 """Overhead factor of the allocator, and bytes of the device's own context."""
 ACTIVATIONS = 16
 """Numbers per hidden unit that a layer holds for each token: residual, queries, keys, values and two of the four-fold wider MLP."""
-PATCHES = 4
-"""Patches per image token: between 1 and 16 in model families."""
 EFFICIENCY = 0.4
 """Assumed share of a card's peak operations."""
 LAUNCH = 0.7e-3
@@ -100,8 +98,8 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
     """Estimate the bytes on the device for one batch, by what holds them.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
-    about the answer is read from a copy of it; activations = batch x prompt x 16 x hidden width; logits = batch x answers x vocabulary
-    x 3 at float32.
+    about the answer is read from a copy of it; activations = batch x 16 x the larger of prompt x hidden width and patches x the image
+    encoder's width, for the encoder is done before the prompt is read; logits = batch x answers x vocabulary x 3 at float32.
     """
     copies = 2 if work.follow else 1
     # The prompt is cached once for all answers of a question; each answer adds only its own tokens.
@@ -109,7 +107,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
     return MemoryEstimate(
         size.weight_bytes(dtype, quantisation),
         copies * batch * row * size.cache_bytes(dtype),
-        batch * work.prompt * ACTIVATIONS * size.hidden * BYTES[dtype],
+        batch * max(work.prompt * size.hidden, work.image_tokens * size.patches * size.vision_width) * ACTIVATIONS * BYTES[dtype],
         batch * work.answers * size.vocabulary * 3 * 4.0,
     )
 
@@ -140,14 +138,14 @@ class Seconds:
 def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
     """Estimate the seconds that a GPU takes for one question of a batch, by phase.
 
-    prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
-    to an image token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
+    prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for
+    every patch of an image) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
     reads all weights once for the whole batch and the cache of its own row once; or computes 2 x parameters for every answer, if that
     takes longer. launches: 0.7 ms x layers x passes, for the whole batch.
     """
     rate = EFFICIENCY * card.rate(dtype)
     reads = work.prompt + work.follow
-    operations = 2 * size.body * reads + 2 * size.vision * PATCHES * work.image_tokens
+    operations = 2 * size.body * reads + 2 * size.vision * size.patches * work.image_tokens
     operations += 2 * size.layers * size.query_width * work.prompt**2
     # The first new token comes out of the prefill.
     steps = work.max_new_tokens - 1

@@ -28,7 +28,8 @@ Python.
 batches of the same size, on a cache of the same length, without masks, sampling or assembling of prompts and caches. Its time over that of
 the answers is printed; the rest up to 100% is what the engine adds.
 
-The peak is that of the process during one kind of questions, from Linux's counter, which is reset before it.
+The peak is that of the process in the first round of one kind of questions, from Linux's counter, which is reset before it: later rounds
+begin with memory that "per signal" has left behind.
 """
 
 from __future__ import annotations
@@ -395,7 +396,7 @@ def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
         size = None if chosen.model else plan_size(chosen.shape, model, asked[0])
         model.answer(model.encode(asked[:1]), decoding)  # warm
         rounds = [one_round(model, asked, few, draws, decoding, chosen, device, dtype) for _ in range(chosen.rounds)]
-        typical = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+        typical = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]} | {"peak": rounds[0]["peak"]}
         image = "" if size is None else f"; {size.image_tokens} image tokens, longest prompt {typical['prompt']:.0f}"
         print(f"\n{kind}: {typical['speed']:.3g} samples/s, {len(asked)} samples{image}", flush=True)
         spread = f"{min(r['ratio'] for r in rounds):.2f} to {max(r['ratio'] for r in rounds):.2f}"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,27 @@ def test_a_7b_by_hand():
     taken = memory(QWEN, UQB, 32, "bfloat16")
     row = (391 + 64) + 11 * 16 + (48 + 16)
     assert taken.cache == 2 * 32 * row * 57344
-    assert taken.activations == 32 * 455 * 16 * 3584 * 2
+    # The image encoder's 4 x 391 patches take more than the prompt's 455 tokens.
+    assert taken.activations == pytest.approx(32 * 4 * 391 * (0.676e9 / 288) ** 0.5 * 16 * 2, rel=1e-9)
+    assert memory(replace(QWEN, vision_width=100.0), UQB, 32, "bfloat16").activations == 32 * 455 * 16 * 3584 * 2
     assert taken.logits == 32 * 11 * 152064 * 12
     assert taken.total == 1.1 * (taken.weights + taken.cache + taken.activations + taken.logits) + 2**29
+
+
+@pytest.mark.parametrize(
+    ("name", "patches", "width"),
+    [
+        ("HuggingFaceTB/SmolVLM-256M-Instruct", 16, 768),
+        ("HuggingFaceTB/SmolVLM2-2.2B-Instruct", 9, 1152),
+        ("google/gemma-3-4b-it", 16, 1152),
+        ("llava-hf/llava-1.5-7b-hf", 1, (0.324e9 / 288) ** 0.5),
+        ("Qwen/Qwen2-VL-2B-Instruct", 4, (0.665e9 / 288) ** 0.5),
+    ],
+)
+def test_image_encoders_of_published_models(name, patches, width):
+    """Widths are those of the configurations, or of an encoder of 24 layers: CLIP ViT-L has 1024."""
+    size = size_of_hub_model(name)
+    assert size.patches == patches and size.vision_width == pytest.approx(width)
 
 
 def test_a_7b_s_seconds_by_hand():
@@ -203,5 +222,5 @@ def test_the_table_of_published_models():
 
 def test_constants_are_named_in_the_docs():
     """The reader of docs/how-to/models.md can do the sum again."""
-    assert (resources.ACTIVATIONS, resources.EFFICIENCY, resources.PATCHES, resources.SLACK, resources.LAUNCH) == (16, 0.4, 4, 1.1, 7e-4)
+    assert (resources.ACTIVATIONS, resources.EFFICIENCY, resources.SLACK, resources.LAUNCH) == (16, 0.4, 1.1, 7e-4)
     assert torch.finfo(torch.bfloat16).bits / 8 == 2
