@@ -223,15 +223,17 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
                 result["notes"].append(say.QUESTIONS_NOT_SHARED.format(dataset=dataset, n=dropped))
             if mine.samples.n:
                 pairs.append((mine, yours))
-            if len(set(mine.samples.groups)) < mine.samples.n:
-                result["notes"].append(say.MCNEMAR_ASSUMES.format(dataset=dataset))
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["margin"]
             for row, evidence in differences(mine, yours, metrics, *sizes):
                 rows.append(row | model)
                 family.add(rows[-1], evidence)
-        result["mcnemar"] += [t.as_json() | model for t in mcnemar_tests(pairs, metrics)]
+        tests = mcnemar_tests(pairs, metrics)
+        result["mcnemar"] += [t.as_json() | model for t in tests]
+        grouped = {mine.samples.name for mine, _ in pairs if len(set(mine.samples.groups)) < mine.samples.n}
+        for dataset in dict.fromkeys(t.dataset for t in tests if t.dataset in grouped):
+            result["notes"].append(say.MCNEMAR_ASSUMES.format(dataset=dataset))
     family.correct()
     result["differences"] = [as_json(row) for row in rows]
     if one[0].results.root != other[0].results.root:

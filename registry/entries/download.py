@@ -83,10 +83,10 @@ def safe_path(folder: Path, name: str) -> Path:
     """Return the path of a name beneath the folder; raise FetchError if it leads out of it."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
-        raise FetchError(f"{quoted(name)}: no path inside a folder; nothing is written there")
+        raise FetchError(f"{quoted(name)}: expected a printable name inside {folder}, not ending in {PART} or {TAG}; it is not downloaded")
     target = folder / path
     if not target.resolve().is_relative_to(folder.resolve()):
-        raise FetchError(f"{quoted(name)}: leads out of {folder} by a link; nothing is written there")
+        raise FetchError(f"{quoted(name)}: leads out of {folder} by a link; it is not downloaded")
     return target
 
 
