@@ -37,7 +37,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] |
 
 
 def raw_agreement(votes: Votes) -> float | None:
-    """Return the share of agreeing pairs of raters, averaged over items; None without pairs."""
+    """Return the share of agreeing rater pairs (0..1), mean over items; None without pairs."""
     shares = [_agreeing(v) for v in votes if len(v) > 1]
     return sum(shares) / len(shares) if shares else None
 
@@ -102,7 +102,7 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a coefficient's jackknife interval in [-1, 1]; None if undefined or few items.
+    """Return a coefficient's jackknife interval in [-1, 1]; None if undefined or < 5 items.
 
     Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
     fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing

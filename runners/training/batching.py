@@ -118,7 +118,7 @@ def _laid(
 
 
 def _units(coded: Sequence[EncodedExample], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Group examples with equal beginnings; return (number of shared tokens, example indices)."""
+    """Group examples with equal beginnings; return (count of shared tokens, indices) of each."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
         # Negative numbers never equal an `id`: such an example is its own group.
@@ -140,7 +140,7 @@ def _length(coded: Sequence[EncodedExample], shared: int, members: Sequence[int]
 
 
 def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
-    """Return the image tensors of all examples, concatenated and zero-padded to equal shapes."""
+    """Return image tensors by input name: those of all examples, zero-padded and concatenated."""
     import torch
 
     tensors = {}
@@ -167,7 +167,7 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExampl
 
 
 def _assign_rows(lengths: Sequence[int]) -> list[list[int]]:
-    """Return rows of indices; the lengths in a row add up to the longest length at most."""
+    """Return indices per row; the lengths in a row add up to the longest length at most."""
     room: list[int] = []
     rows: list[list[int]] = []
     # First-fit decreasing needs at most about 22% more rows than the best packing.

@@ -22,7 +22,7 @@ HEADS = (*(len(values) for values in VALUES.values()), 2)
 
 @dataclass(frozen=True)
 class ScenePictures:
-    """Images (n, pixels, pixels, 3) uint8 with scene graphs and labels of their cells."""
+    """Images (n, pixels, pixels, 3) uint8, scene graphs and cell labels of `read_pictures`."""
 
     pixels: np.ndarray
     scenes: list[Scene]
