@@ -43,7 +43,7 @@ class Engine:
         return _digest([sorted(self.plugins), self.content])
 
     def changed_versions(self, part: str = "") -> dict[str, int]:
-        """Return kind of answer -> version, if above 1, for the kinds that a part depends on."""
+        """Return version by kind of answer, if above 1, for the kinds that a part depends on."""
         mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
@@ -115,7 +115,7 @@ def _digest(value: object) -> str:
 
 
 def imported_versions(module: str) -> dict[str, str]:
-    """Return distribution name -> version for all distributions that a module's files import."""
+    """Return version by distribution, for all distributions that a module's files import."""
     modules = [(path, name) for name, path in module_files(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.read_facts(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
@@ -136,7 +136,7 @@ def source_digest(path: Path) -> str:
 
 
 def module_files(module: str) -> dict[str, Path]:
-    """Return module name -> file, for a module and all project modules and assets it needs."""
+    """Return file by module name, for a module and all project modules and assets it needs."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

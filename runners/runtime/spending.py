@@ -106,7 +106,7 @@ class Ledger:
             return key in self._holds
 
     def room(self) -> float:
-        """Return the dollars left below the nearest limit; infinite without limits."""
+        """Return the unspent and unreserved dollars below the nearest limit; infinite without."""
         with self._lock:
             self._refresh()
             return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)
