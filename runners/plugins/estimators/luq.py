@@ -20,7 +20,7 @@ def luq(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     units: Literal["sentences", "whole"] = "sentences",
 ) -> Floats:
-    """Measure how weakly the sentences of sampled answers are supported by the other answers.
+    """Return (n,) 1 minus the mean support of draws' sentences by the sample's other draws.
 
     s(sentence | y') = exp(e) / (exp(e) + exp(c)) from the logits of entailment and contradiction with the other answer y' as premise,
     neutral left out; S(m, m') is its mean over the sentences of answer m, C(m) the mean of S over the other answers, and
