@@ -33,7 +33,7 @@ def lora(
     whole: str | None = None,
     vision: bool = False,
 ) -> Tuning:
-    """Return a Tuning with a trainable adapter: W + (alpha / r) B A, B zero at first, W frozen.
+    """Return a Tuning with an adapter: W + (alpha / r) B A, B zero at the start, W frozen.
 
     Args:
         r: rank.
