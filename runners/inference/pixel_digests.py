@@ -93,7 +93,7 @@ class PixelDigestCache:
 
 @cache
 def _code_digest(module: str, *kinds: str) -> str:
-    """Return the digest of a module's code and of the versions that it imports, as JSON."""
+    """Return a JSON text of a module's code digest and of the versions that it imports."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
