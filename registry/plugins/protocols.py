@@ -408,7 +408,7 @@ class Metric(Plugin, Protocol):
         """
 
     def types(self, *columns: Any) -> Any:
-        """Return per row its type, as an integer; the metric averages over types.
+        """Return a code per row for its type, (n,) floats; the metric averages over types.
 
         With few groups of a type there is no interval.
         """
