@@ -40,7 +40,7 @@ def claim_conditioned_probability(
     k: Annotated[int, Ge(2), Le(100)] = 10,
     form: Literal["probability", "log"] = "probability",
 ) -> Floats:
-    """Return (n,) 1 - prod_t CCP_t per answer: how probable contradicting tokens are.
+    """Return each answer's 1 - prod_t CCP_t: how probable tokens are that contradict it.
 
     U = 1 - prod_t CCP_t with CCP_t = sum_e p / (sum_e p + sum_c p) over the k likeliest tokens at position t: e entail the answer's token
     (as it does itself), c contradict it, and neutral ones are left out. In [0, 1], higher = more uncertain. NLI is asked in both

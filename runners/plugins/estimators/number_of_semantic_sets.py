@@ -22,7 +22,7 @@ def number_of_semantic_sets(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     sets: Literal["clusters", "components"] = "clusters",
 ) -> Floats:
-    """Return (n,) number of distinct meanings among each sample's draws; NaN below two draws.
+    """Return each question's number of distinct meanings among its sampled answers.
 
     U = number of sets, 1 to N, higher = more uncertain. Undefined with fewer than two draws. Empty texts are one set of their own.
 

@@ -47,7 +47,7 @@ class GenerationRounds:
 def ask_in_rounds(
     context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
-    """Return key -> result of `read` on the reply; unusable ones are asked again, then dropped.
+    """Return key -> result of `read` on the reply; ask unusable ones again, then drop them.
 
     Args:
         chats: key -> conversation; keys are stable, since seeds follow from them.

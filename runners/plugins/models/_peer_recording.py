@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return recorded GENERATIONS rows of the SAMPLES that have some; list faults in `left_out`.
+        """Return recorded GENERATIONS rows of these SAMPLES, in order; list faults in `left_out`.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -130,7 +130,7 @@ class PeerRecording:
         return answers
 
     def _fault(self, record: Record, place: int | None, rows: _Rows) -> Fault | None:
-        """Return the Fault of a record that does not answer its sample at `place`; None if it does."""
+        """Return the Fault by which a record does not answer sample `place`; None if it does."""
         if place is None:
             return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
         if place < 0:

@@ -149,7 +149,7 @@ class VllmModel:
             outputs[ask.request][ask.part] = ask.take(result)
 
     def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[VllmRequest]:
-        """Yield requests that need no greedy answer, in the order of `parts`: options, answer, draws."""
+        """Yield the requests that need no greedy answer: options, the answer, sampled answers."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)
