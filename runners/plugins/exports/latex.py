@@ -91,7 +91,7 @@ def escaped(text: str) -> str:
 
 
 def _greek(character: str) -> str:
-    """Return a Greek letter as a symbol, and any other character as it is."""
+    """Return a Greek letter as a LaTeX symbol, and any other character as it is."""
     match = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(character, ""))
     if match is None or match[2] == "OMICRON" or (match[1] == "CAPITAL" and match[2].lower().replace("lamda", "lambda") not in CAPITALS):
         return character

@@ -112,7 +112,7 @@ class LetterMention:
 
 @dataclass
 class Marked:
-    """A reply's text with one character per mention of an option, and each character's options."""
+    """A reply's text, with one character per mention of an option, and what each stands for."""
 
     text: str
     options: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -358,7 +358,7 @@ _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z
 
 
 def _letter_mentions(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[LetterMention]:
-    """Yield mentions by letter outside the `taken` spans, in order; beyond `n`, marked ones only.
+    """Yield mentions by letter outside `taken` spans, in order; beyond `n`, only marked ones.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """

@@ -123,7 +123,7 @@ def replace_marks(text: str) -> str:
 
 
 def _replace_runs_of_marks(text: str) -> str:
-    """Return a text without outer marks; other runs of marks become spaces, "1,0" becomes "10"."""
+    """Return a text with outer marks and commas in numbers deleted, other marks as spaces."""
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)
     plain = re.sub(r"(?<=\d),+(?=\d)", "", plain)

@@ -143,7 +143,7 @@ def _composed(recipe: _Recipe, composer: Composer, dataset: str, images: Sequenc
 
 
 def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int, attempts: int) -> Iterator[Sample]:
-    """Yield the two samples of one proved pair; count a reason and yield none if there is none."""
+    """Yield the two samples of one proved pair, or none, after counting the reason."""
     reason = ""
     for attempt in range(attempts):
         rng = recipe.context.rng(image, k, attempt)
