@@ -31,7 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """Return changed counts of a card by `qualm data new`; [] if anything else differs too.
+    """Return the changed counts of a user's card; [] if anything else differs too.
 
     Args:
         folder: with the files.
