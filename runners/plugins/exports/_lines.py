@@ -79,7 +79,7 @@ class HarnessTask:
         self.handle.write(json.dumps({**row, "metrics": list(measured), **measured}, ensure_ascii=False, allow_nan=False) + "\n")
 
     def means(self) -> dict[str, float | str]:
-        """Return `METRIC,none` -> mean, and `METRIC_stderr,none` -> standard error, over the lines."""
+        """Return `METRIC,none` -> mean and `METRIC_stderr,none` -> standard error over the lines."""
         summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
