@@ -48,14 +48,14 @@ class Engine:
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
     def accepts(self, part: str, versions: Mapping[str, int]) -> bool:
-        """Return True if a stored part of an answer, computed with `versions`, is still valid."""
+        """Return whether a stored part of an answer, computed with `versions`, is still valid."""
         return self.changed_versions(part) == {
             kind: version for kind, version in versions.items() if self.content or depends_on(part, kind)
         }
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return True if a stored part of an answer depends on a kind of answer's version."""
+    """Return whether a stored part of an answer depends on a kind of answer's version."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 

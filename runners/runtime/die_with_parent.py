@@ -146,7 +146,7 @@ def _parent(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Return True if a process runs or may not be inspected; a zombie does not run."""
+    """Return whether a process runs or may not be inspected; a zombie does not run."""
     if pid <= 0:
         return False
     try:

@@ -33,7 +33,7 @@ def series(library: str, number: str) -> str:
 
 
 def are_equal_versions(policy: str, versions: Mapping[str, str], stored: Mapping[str, str]) -> bool:
-    """Return True if two library -> version mappings count as equal by EXACT, MINOR or ANY."""
+    """Return whether two library -> version mappings count as equal by EXACT, MINOR or ANY."""
     if policy == ANY:
         return True
     if policy == EXACT:

@@ -45,7 +45,7 @@ def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def excludes_zero(row: Mapping[str, Any]) -> bool:
-    """Return True if a row's interval (`low`, `high`) excludes zero, or if an end is None."""
+    """Return whether a row's interval (`low`, `high`) excludes zero or lacks an end."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

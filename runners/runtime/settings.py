@@ -177,7 +177,7 @@ def _of_text(text: str, kind: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Return True in a run's only process, or in the first of a distributed run."""
+    """Return whether this is the only process of a run, or the first of a distributed one."""
     for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
         ranks = [os.environ[name] for name in names if name in os.environ]
         if ranks:

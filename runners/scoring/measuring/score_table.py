@@ -66,7 +66,7 @@ def score_rows(
 
 
 def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
-    """Return counts of scores, undefined ones by reason, and resamples without a value."""
+    """Return counts of scores, undefined scores by reason, and resamples without a value."""
     counts: Counter[str] = Counter()
     for _, measured in values:
         undefined = math.isnan(measured.value)
