@@ -88,7 +88,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
 
 
 def write_limited(project: Project, spec: str | None, limit: int) -> str:
-    """Write a variant of a spec with at most `limit` questions a dataset; return its name.
+    """Write a variant with at most `limit` questions a dataset, once; return its name.
 
     A variant that exists stays as it is.
     """

@@ -53,7 +53,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values as an Arrow column of a type, None and NaN as null, else ArgumentError."""
+    """Return values as an Arrow column of type `kind`, NaN as null; else ArgumentError."""
     rows = [value.tolist() if hasattr(value, "tolist") else value for value in as_list(values)]
     try:
         return pa.chunked_array([pa.array(rows, kind)])

@@ -123,7 +123,7 @@ def calibrate(
 
 
 def _options(probabilities: Any) -> Floats:
-    """Return probabilities (n, K) that sum to 1, NaN beyond a question's last option."""
+    """Return probabilities (n, K), NaN beyond the options; ArgumentError if not summing to 1."""
     if isinstance(probabilities, np.ndarray) and probabilities.ndim == 2:
         probs = probabilities.astype(np.float64)
     else:

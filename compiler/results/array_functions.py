@@ -43,7 +43,7 @@ def function_of(kind: str, name: str, make: Callable[[Plugin], Function]) -> Fun
 
 
 def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
-    """Return the `Ref` of `"ece"` or `{"ece": {"bins": 10}}`, with all parameters filled in.
+    """Return the `Ref` of "ece" or {"ece": {"bins": 10}}, with all arguments.
 
     Raises:
         ArgumentError: there is no such plugin, or a parameter is wrong.

@@ -146,7 +146,7 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
 
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
-    """Print a warning per model and variant with nearly constant answers."""
+    """Print a warning per model and dataset that collapses under some variant."""
     from qualm.runners.scoring.score_warnings import collapse_warnings
 
     for line in collapse_warnings(rows):
