@@ -235,7 +235,7 @@ def dumbbells(rows: Rows, order: Sequence[str]) -> str:
 
 
 def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
-    """Return an SVG of ranks by one metric after another, a line per model, named at both ends."""
+    """Return an SVG of ranks by one metric after another, a line per model named at both ends."""
     names = list(dict.fromkeys(row["model"] for row in rows))
     column = {metric: 60 + 120 * i for i, metric in enumerate(metrics)}
     height = max(60, 17 * len(names))

@@ -252,7 +252,7 @@ OWN = "1 − confidence"
 
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
-    """Return a row (estimator, value, right or wrong) per scored answer and estimator of a model.
+    """Return rows (estimator, value, verdict right or wrong) of a model's scored answers.
 
     Without estimators the value is 1 minus the confidence.
     """

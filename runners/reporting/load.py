@@ -154,7 +154,7 @@ class Report:
 
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:
-        """Return each (model, dataset, setting, score) whose prediction sets all hold every option."""
+        """Return the (model, dataset, setting, score) whose prediction sets all hold every option."""
         rows = self.source.scan("sets").filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration")).collect()
         if rows.is_empty():
             return set()

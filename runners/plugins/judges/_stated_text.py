@@ -165,7 +165,7 @@ class StatedText:
 
 
 def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """Return true if a mention only locates a place: the sofa of "on the rug next to the sofa"."""
+    """Return true if words before a mention make it a mere place: "under the lamp next to" it."""
     beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(before[beside:]))
 
