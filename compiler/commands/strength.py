@@ -110,7 +110,7 @@ FALLBACK = "max_sequence_probability"
 def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
-    """Yield the bench (samples, perturbation, model), the strengths, and the stage that asks."""
+    """Yield (bench, adjustable parameters, stage); within, only this process writes answers."""
     from qualm.runners.review.bench import AdjustablePerturbation, Bench, open_dataset
     from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer

@@ -11,7 +11,7 @@ from qualm.registry.formats.columnar import ColumnarError, class_names, read_row
 
 
 def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; numbers count from 0.
+    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; counted from 0.
 
     A `ClassLabel` has its name, None for -1.
 
