@@ -78,7 +78,7 @@ def _prepared(text: str) -> str:
 
 
 def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Return a function of (training rows, test rows) -> P(unanswerable) by image features.
+    """Return a function of (training rows, test rows) -> P(unanswerable) of the test rows.
 
     Args:
         features: (n, m) of each row's image (`picture_features`), NaN where a row has none.

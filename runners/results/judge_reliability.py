@@ -126,7 +126,7 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
 
 
 def _share_agreed(rated: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return n, share, low, high: of the answers people rate `rating`, those the judge does too.
+    """Return n, share, low, high: how often the judge agrees where people rate `rating`.
 
     Answers that the judge rates neither 0 nor 1 are left out; None without any.
     """

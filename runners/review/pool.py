@@ -124,7 +124,7 @@ class Pool:
 
     @cached_property
     def pairs(self) -> dict[str, list[ReviewQuestion]]:
-        """Return the questions of each pair, by pair id, the answerable one first."""
+        """Return pair id -> the pair's questions, the answerable one first."""
         by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
             by_pair.setdefault(q.pair_id, []).append(q)

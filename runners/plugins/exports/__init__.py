@@ -87,7 +87,7 @@ class ExportContext:
             return ExportError(f"'{self.spec}' has no scores; `qualm run {self.spec}` makes them")
         return ExportError(f"spec '{self.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
-    def beside(self, name: str) -> str:
+    def path_from_parent(self, name: str) -> str:
         """Return the path of file `name` relative to the parent of the export folder."""
         return f"{self.place}/{name}" if self.place else name
 

@@ -52,7 +52,7 @@ def latex(
     head = f"% {source}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs,graphicx}}\n"
     head += f"% needs XeLaTeX or LuaLaTeX and a font that has: {foreign}\n" if foreign else ""
     (context.folder / "tables.tex").write_text(
-        head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
+        head + "".join(f"\\input{{{context.path_from_parent(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
     )
     context.counts["tables"] = len(tables)
 

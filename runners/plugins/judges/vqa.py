@@ -87,7 +87,7 @@ _TWICE_CONTRACTED = (
 
 @cache
 def _contractions() -> dict[str, str]:
-    """Return the official table: contraction without apostrophe to contraction with it."""
+    """Return the official table: word without apostrophe ("dont") -> with it ("don't")."""
     table = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
     for word in _TWICE_CONTRACTED.split():
         table |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}

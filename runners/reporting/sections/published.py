@@ -121,7 +121,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) pairs to compare; also the mean over datasets if it is the same."""
+    """Return (report, dataset) pairs to compare, the mean over datasets too if over the same."""
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
     if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
@@ -299,7 +299,7 @@ def _path(results: Report) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return setting names, `published` to `ours`, with the least sum of squared change counts."""
+    """Return the settings from `published` to `ours` with the least sum of squared changes."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):

@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return a text: which models beat the baseline, and which blind baselines too; "" if none."""
+    """Return a text: which models beat the baseline, and which also blind ones; "" if none."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""

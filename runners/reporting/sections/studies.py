@@ -35,7 +35,7 @@ def studies(results: Report) -> list[Figure]:
 
 
 def _quality(results: Report, dataset: str) -> list[Label]:
-    """Return the labels of accuracy, set size and uncertainty-aware accuracy, as far as measured."""
+    """Return up to three labels: accuracy, set size, uncertainty-aware accuracy; if measured."""
     labels = results.main_labels(dataset)
     quality = []
     for plugin in STUDIED:
