@@ -250,7 +250,7 @@ def _perturbed(part: SitePart, sample: int, variant: int, place: int) -> bytes |
 
 
 def _revision(stage: PlannedStage, pins: Mapping[str, lock.Pin]) -> str:
-    """Return the commit of a dataset's files: that of registry/fetch.lock, else of the card's addresses; "" if unknown."""
+    """Return the commit of a dataset's files, from registry/fetch.lock or URLs; "" if unknown."""
     pin = pins.get(str(stage.inputs.get("source", "")).rpartition("/")[2])
     if pin is None:
         return ""

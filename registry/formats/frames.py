@@ -39,7 +39,7 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, image file's bytes) of up to `n` even frames of a video or folder.
+    """Return (position, image file's bytes) of up to `n` evenly spaced frames of a video.
 
     Args:
         path: of the file or folder.

@@ -304,7 +304,7 @@ class _Reader:
                 self.fail(str(error).partition(";")[0])
 
     def skip(self) -> int:
-        """Consume the next value; return its number of items if a list, else 0."""
+        """Consume the next value; return its number of items if it is a list, else 0."""
         if self.peek() != "[":
             self.decoded()
             return 0

@@ -22,7 +22,7 @@ BY_ARGUMENT = ("higher_is_better", "interval", "why_no_interval", "contrasts")
 
 
 def by_argument(by_pattern: Mapping[str, Any], value: Any, default: Any = None) -> Any:
-    """Return the value of the first pattern that matches `value`, else `default`.
+    """Return the entry of `by_pattern` whose pattern first matches `value`, else `default`.
 
     >>> by_argument({"Binary*": 1, "*": 2}, "BinaryAUROC"), by_argument({"Binary*": 1}, "MulticlassAUROC", 0)
     (1, 0)

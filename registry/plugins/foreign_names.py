@@ -58,7 +58,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def find_by_name(name: str) -> list[tuple[str, str]]:
-    """Return (kind, spec value) of plugins with this name, theirs or in other tools.
+    """Return (kind, spec value) of plugins with this name here or in other tools, or [].
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """

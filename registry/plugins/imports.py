@@ -136,7 +136,7 @@ def package_of(name: str) -> str:
 
 
 def imported(tree: ast.Module, package: str, has_import_calls: bool = True) -> tuple[str, ...]:
-    """Return the dotted names of what a parsed module imports, each once, maybe no modules.
+    """Return the dotted names of modules, and of names in them, that a module imports.
 
     Args:
         package: the dotted name that its relative imports begin from.

@@ -117,7 +117,7 @@ def parse_internal(column: str) -> Internal:
 
 
 def given_by(column: str) -> str:
-    """Return the word of a model's `GIVES` that a column needs, mostly itself.
+    """Return the word of a model's `GIVES` that a column needs, by default the column.
 
     >>> given_by("draw_hidden_states/0.5/answer_last"), given_by("image_information/all/0.5"), given_by("p_true")
     ('hidden_states', 'attention', 'p_true')
@@ -129,7 +129,7 @@ def given_by(column: str) -> str:
 
 
 def layer_index(layer: str, n_layers: int) -> int | None:
-    """Return the index of a layer given as index or share; None if out of range.
+    """Return a layer's index, 0 (the embeddings) to `n_layers`; None if out of range.
 
     >>> layer_index("0.5", 28), layer_index("0.5", 7), layer_index("-1", 28), layer_index("29", 28)
     (14, 4, 28, None)
