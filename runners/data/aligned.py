@@ -259,7 +259,7 @@ def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats
 
 
 def flatten_lists(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
-    """Return all numbers of a list column in one array, and each list's length (null: 0)."""
+    """Return (all numbers of a list column in one array, each list's length; null: 0)."""
     whole = column.combine_chunks()
     return np.asarray(pc.list_flatten(whole), dtype=np.float64), np.asarray(pc.fill_null(pc.list_value_length(whole), 0), dtype=np.int64)
 
@@ -293,7 +293,7 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
 
 
 def plugin_column(values: pa.ChunkedArray) -> Any:
-    """Convert an Arrow column to an array or list, as plugins read it; draws to nested lists."""
+    """Return a column as plugins read it: floats (n,), texts, arrays or nested lists."""
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
         items = plugin_column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))

@@ -119,7 +119,7 @@ def pixel_digest(image: PIL.Image.Image) -> str:
 
 
 def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
-    """Return one digest of several images in order; "" for none."""
+    """Return one digest of several images in order; of one, its `pixel_digest`; "" of none."""
     own = [pixel_digest(image) for image in images]
     return own[0] if len(own) == 1 else hashlib.sha256("\n".join(["pictures", *own]).encode()).hexdigest() if own else ""
 
@@ -350,7 +350,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
-    """Set fields with impossible numbers to None; return the part and a reason ("": none)."""
+    """Return (part with fields of impossible numbers set to None, reason or "")."""
     table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:

@@ -253,7 +253,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(group_verdicts: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Return rows of verdict counts, valid share and CI per group of (group, verdict) pairs."""
+    """Return rows of verdict counts, valid share and interval per group; `total` adds `all`."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in group_verdicts:
         for name in (group, "all") if total else (group,):

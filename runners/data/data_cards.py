@@ -54,7 +54,7 @@ class CardTable:
 
 
 def write_card(stage: Stage, card: DataCard, samples: Path, target: str, perturbed: Set[str] = frozenset()) -> None:
-    """Write a dataset's card, with counts of the samples in a folder; publish it at `target`."""
+    """Publish a dataset's card with its counts; `perturbed`: ids of images a recipe made."""
     counts = statistics(read_counted_samples(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")

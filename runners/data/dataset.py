@@ -428,7 +428,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return the index of a row of another image and group by sample id; absent without one.
+    """Return, by sample id, the index of a row of another image and group; absent if none.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

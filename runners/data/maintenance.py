@@ -215,7 +215,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
 
 
 def _first_rows(segments: Segments) -> dict[str, Mask]:
-    """Return segment name -> mask of its rows whose keys occur for the first time."""
+    """Return, by segment name, a mask of its rows whose keys occur for the first time."""
     keys = {name: copy_key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
     # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.

@@ -30,10 +30,10 @@ def as_sample(row: Mapping[str, Any]) -> Sample:
 
 
 def choose_stratified(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
-    """Return up to `limit` sample ids, stratified by category, by seed; a larger limit adds.
+    """Return up to `limit` ids of (id, category) pairs, stratified by category, by seed.
 
     Samples of a category are ordered by a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
-    lowest `limit` ranks of all categories are taken.
+    lowest `limit` ranks of all categories are taken, so a larger limit only adds samples.
 
     Args:
         samples: (sample_id, category) pairs.

@@ -84,7 +84,7 @@ def find_engine(module: str, *kinds: str) -> Engine:
 def split_by_version(
     modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
-    """Return (our plugins, kind of answer -> version, files that count by content).
+    """Return (our KIND/NAME plugins, version by kind of answer, files hashed by content).
 
     Args:
         modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.

@@ -24,7 +24,7 @@ RUN_PROCESS = "QUALM_RUN_PROCESS"
 
 
 def lifeline_environment() -> dict[str, str]:
-    """Return an environment variable for child processes, so that they end with this process.
+    """Return {variable: value} that makes child processes end with this process.
 
     `die_with_parent` reads it, so a child ends even if this process is killed before the child has started to watch it.
     """

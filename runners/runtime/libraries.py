@@ -24,7 +24,7 @@ def library_version(library: str) -> str:
 
 
 def series(library: str, number: str) -> str:
-    """Return a version's release series: `MAJOR.MINOR` for BY_MINOR libraries, else `MAJOR`.
+    """Return a version's series: `MAJOR.MINOR` for libraries in BY_MINOR, else `MAJOR`.
 
     >>> series("torch", "2.9.1"), series("pillow", "12.0.1"), series("numpy", "2.3.5")
     ('2.9', '12', '2')

@@ -191,7 +191,7 @@ def group(x: float, y: float, shapes: Sequence[str]) -> str:
 
 
 def stack_plots(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
-    """Return an SVG of (top, plot) pairs below each other, with margins for their axes."""
+    """Return an SVG of (top in pixels, plot) pairs below each other, with axis margins."""
     width = left + max(plot.width for _, plot in plots) + right
     height = max(top + plot.height for top, plot in plots) + bottom + 6
     body = "".join(group(left, top + 6, plot.below + plot.shapes) for top, plot in plots)

@@ -120,7 +120,7 @@ def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def server_settings(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
-    """Return a model's server settings: the model's table over its server's over `default`.
+    """Return a model's server settings: its own table over its server's over `default`.
 
     Raises:
         SettingValueError: a cap on spending without a price to count by.

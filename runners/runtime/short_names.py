@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 
 def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[str], str]) -> list[str]:
-    """Return names in order, shortened by `shorten`, or otherwise where it makes two equal.
+    """Return the names by `shorten`, in order; those that become equal are cut otherwise.
 
     Args:
         max_characters: of the other short forms, which begin with the names' beginning and end with where they differ.

@@ -114,7 +114,7 @@ def words_of(text: str) -> list[str]:
 
 
 def numbers_to_digits(words: Sequence[str]) -> list[str]:
-    """Return the words with each spelled number, even of several words, as one digit word.
+    """Return the words, each spelled number, maybe of several words, replaced by digits.
 
     >>> numbers_to_digits(["twenty", "one", "or", "two", "hundred", "and", "five"])
     ['21', 'or', '205']

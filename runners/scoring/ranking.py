@@ -17,7 +17,7 @@ PLACES = 1000
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Return per column its weighted sums over rows of equal score, ascending: (B, distinct)."""
+    """Return, per column, (B, k) weighted sums over rows of each of k scores, ascending."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -135,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of a sum of weights over the rarer class's places in order.
+    """Return the standard error of the rarer class's mean `weight` of place, from 0 to 1.
 
     At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
     (1953), of which -ln(t) is exponential with this mean.

@@ -222,7 +222,7 @@ def family_of(place: Place, span: str) -> tuple[str, ...]:
 
 
 def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
-    """Compare all pairs of candidates; return their deviates, p-value bounds and intervals."""
+    """Compare all pairs of candidates; return their deviates, least p-values and intervals."""
     drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
     original = np.array([c.value for c in candidates])
     n = max(c.n for c in candidates)

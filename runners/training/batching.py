@@ -14,7 +14,7 @@ WORTH = 0.1
 
 
 def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
-    """Collate examples to a batch with one left-padded example per row.
+    """Return a batch by input name, of one left-padded example per row.
 
     Returns:
         Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
@@ -41,7 +41,7 @@ def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
 
 
 def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None = None) -> dict[str, Any]:
-    """Collate examples to a batch with several per row, without attention between them.
+    """Return a batch by input name, several examples a row, no attention between them.
 
     Examples about one image, and both answers of a preference, share the tokens up to where their prompts differ.
 
@@ -56,7 +56,7 @@ def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None =
 
 
 def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: int | None) -> list[dict[str, Any]]:
-    """Pack examples into one batch, or two if short rows apart save enough padding.
+    """Return the examples packed in one batch, or two if short rows apart save padding.
 
     Returns:
         Batches as of `pack`; `owner` numbers the examples of all of them.

@@ -240,7 +240,7 @@ class Shares:
         }
 
     def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the first examples as a padded and as a packed batch, to compare their losses."""
+        """Return (padded batch, packed batch) of the first examples, to compare their losses."""
         examples = self.mixture.batch(0, min(8, self.amount.batch))
         coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
         return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
@@ -328,7 +328,7 @@ def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """Return (total,) pool numbers of draws, and counts of earlier draws from the same pool."""
+    """Return (pool number of each draw, count of earlier draws from that pool), both (total,)."""
     shares = weights / weights.sum()
     source, turn = np.zeros(total, np.int16), np.zeros(total, np.int64)
     drawn = np.zeros(len(shares), np.int64)

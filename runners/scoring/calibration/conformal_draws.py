@@ -315,7 +315,7 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
 
 def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = NODES) -> tuple[Floats, Ints]:
-    """Return (at most `max_nodes` thresholds and `always_included`, (B,) nearest's index).
+    """Return (thresholds, at most `max_nodes` and `always_included`; (B,) nearest's index).
 
     The index is that of the threshold nearest to each resample's limit.
     """

@@ -153,7 +153,7 @@ def _columns_for(
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
     """Yield (name, column sets, set labels, Redraws or None) per setting and estimator.
 
-    The label of the mean over sets is NAME; `their labels` is empty where only the mean is wanted.
+    The label of the mean over sets is NAME; the set labels are empty where only the mean is wanted.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """

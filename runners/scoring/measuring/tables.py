@@ -111,7 +111,7 @@ class Tables:
     def _split(
         self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
     ) -> CellRows:
-        """Return the rows, by cell, of the table `name` and then of the table `other`."""
+        """Return, by cell, the rows of the table `name`, then of `other`; absent inputs skipped."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
         return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 
