@@ -73,17 +73,17 @@ PICTURES = ("swapped", "removed")
 
 
 def method_name(label: str, fit: str) -> str:
-    """Return an abstention method's label, with ` (optimistic)` if `fit` is "test"."""
+    """Return an abstention method's label, with " (optimistic)" if fitted on "test"."""
     return f"{label} (optimistic)" if fit == "test" else label
 
 
 def abstaining_name(model: str, method: str) -> str:
-    """Return `MODEL+METHOD`, the name of a model that abstains by a method."""
+    """Return "MODEL+METHOD", the name of a model that abstains by a method."""
     return f"{model}+{method}"
 
 
 def baseline_model(name: str) -> str:
-    """Return the model's name in the name of a baseline (`MODEL+swapped_picture`), else "".
+    """Return MODEL of a blind baseline's name "MODEL+KIND"; "" for any other name.
 
     >>> baseline_model("base+swapped_picture"), baseline_model("base+thresholding")
     ('base', '')

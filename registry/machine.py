@@ -12,7 +12,7 @@ WINDOWS: bool = sys.platform == "win32"
 
 
 def usable_cores() -> int:
-    """Return the number of cores this process may be scheduled on, at least 1.
+    """Return the number of cores that this process may use, at least 1.
 
     Container quotas are ignored.
     """
@@ -24,7 +24,7 @@ def usable_cores() -> int:
 
 
 def peak_memory() -> int:
-    """Return the largest resident memory that this process has had so far, in bytes."""
+    """Return the most bytes of memory that this process has used so far."""
     import psutil
 
     used = psutil.Process().memory_info()
@@ -36,20 +36,20 @@ def peak_memory() -> int:
 
 
 def total_memory() -> int:
-    """Return the size of the main memory, in bytes."""
+    """Return the bytes of main memory of this machine."""
     import psutil
 
     return int(psutil.virtual_memory().total)
 
 
 def nvidia_cards() -> int:
-    """Return the number of NVIDIA cards that the driver lists; 0 on systems other than Linux."""
+    """Return the number of NVIDIA cards by Linux's driver; 0 elsewhere."""
     folder = Path("/proc/driver/nvidia/gpus")
     return len(list(folder.iterdir())) if folder.is_dir() else 0
 
 
 def processor_name() -> str:
-    """Return the processor's model name from /proc/cpuinfo, else `platform.processor()`."""
+    """Return the processor's model name."""
     import platform
 
     file = Path("/proc/cpuinfo")
@@ -60,7 +60,7 @@ def processor_name() -> str:
 
 
 def end_with_parent() -> None:
-    """Make the kernel end this process when its parent ends; Linux only."""
+    """Make this process end when its parent ends; on Linux only."""
     if not LINUX:
         return
     import ctypes

@@ -7,18 +7,18 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def project_root(start: Path | None = None) -> Path | None:
-    """Return the first folder from `start` upwards with `params.yaml` and `specs/`, else None."""
+    """Return the first folder from `start` up with params.yaml and specs/; or None."""
     here = Path.cwd() if start is None else start.resolve()  # Path.cwd() is already resolved
     return next((folder for folder in (here, *here.parents) if (folder / "params.yaml").is_file() and (folder / "specs").is_dir()), None)
 
 
 def is_checkout(root: Path) -> bool:
-    """Return True if a folder is a checkout of Qualm itself, not a project of a user."""
+    """Return whether a folder is a checkout of Qualm, not a user's project."""
     return (root / "registry" / "places.py").is_file()
 
 
 def project_folder(folder: str) -> Path | None:
-    """Return `folder` in the user's project; None outside one and in a checkout of Qualm.
+    """Return the path of `folder` in the user's project; None outside any.
 
     Args:
         folder: from the root, such as `runners/plugins/metrics`.

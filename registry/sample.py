@@ -29,7 +29,7 @@ _NO_META: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Image file as bytes, not decoded, with its id and original name."""
+    """An image file's bytes, not decoded, with its id and original path."""
 
     image_id: str
     data: bytes
@@ -39,7 +39,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Question with its reference answer, with or without an image."""
+    """A question with reference answers or options, and maybe an image."""
 
     sample_id: str
     """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""

@@ -25,11 +25,11 @@ _DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x
 
 
 class ProjectError(Exception):
-    """A command or stage cannot be carried out; the message says why and what to do."""
+    """Error that a command or stage cannot be carried out; says what to do."""
 
 
 def is_hidden(character: str) -> bool:
-    """Return True for control, direction and unassigned characters, not line ends and tabs."""
+    """Return whether a character is invisible: control, direction, unassigned."""
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
         return False
@@ -37,7 +37,7 @@ def is_hidden(character: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text with line ends and invisible characters as escapes such as `\n`, `\x1b`.
+    r"""Return a text with line ends and invisible characters as escapes (`\n`, `\x1b`).
 
     >>> one_line("a\x1b[31m b\n")
     'a\\x1b[31m b\\n'
@@ -46,22 +46,22 @@ def one_line(text: str) -> str:
 
 
 def masked(text: str, mark: str = "�") -> str:
-    """Return a text with each line end and invisible character replaced by `mark`."""
+    """Return a text with line ends and invisible characters replaced by `mark`."""
     return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
 
 
 def quoted(name: str) -> str:
-    """Return a printable name as it is, any other as its `repr` with escapes."""
+    """Return a printable name unchanged, any other as its `repr`."""
     return name if name.isprintable() else repr(name)
 
 
 def escape_hidden(text: str) -> str:
-    """Return a text with invisible characters as escapes; line ends and tabs stay."""
+    """Return a text with invisible characters as escapes, line ends and tabs unchanged."""
     return text if text.isascii() and text.isprintable() else "".join(escaped(c) if is_hidden(c) else c for c in text)
 
 
 def escaped(character: str) -> str:
-    r"""Return a character's escape: `\x1b`, `\u202e`."""
+    r"""Return a character's escape, such as `\x1b`."""
     return character.encode("unicode_escape").decode("ascii")
 
 
@@ -73,7 +73,7 @@ def visible(text: object, max_characters: int = MAX_LENGTH) -> str:
 
 
 def list_in_text(text: str) -> list[Any] | None:
-    """Parse a text as a JSON or Python list; return None if it is not one.
+    """Return the list that a JSON or Python text spells; None if it spells none.
 
     NumPy's way to write an array of texts, without commas, would be read as one text and is none.
 
@@ -94,14 +94,14 @@ def list_in_text(text: str) -> list[Any] | None:
 
 
 def _texts_in(value: Any) -> int:
-    """Count the strings in a value of nested lists and mappings, keys included."""
+    """Return the number of texts in nested lists and dicts, keys included."""
     if isinstance(value, dict):
         return sum(map(_texts_in, (*value.keys(), *value.values())))
     return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)
 
 
 def count(n: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun: `1 stage`, `2,000 stages`; `plural` if irregular.
+    """Return a number with its noun: "1 stage", "2,000 stages".
 
     >>> count(1, "stage"), count(2000, "stage"), count(2, "entry", "entries")
     ('1 stage', '2,000 stages', '2 entries')
@@ -134,7 +134,7 @@ def complain(*lines: str) -> None:
 
 
 def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
-    """Return the hint `did you mean 'x'?`; if none is similar, `otherwise` or all choices.
+    """Return "did you mean 'x'?"; if nothing is similar, `otherwise` or all choices.
 
     At most `limit` similar choices are named.
     """

@@ -57,7 +57,7 @@ Verdict = Callable[["Sample"], bool | None]
 
 
 class WhereError(Exception):
-    """Mistake in an expression: what is wrong, at which character (from 0), what to do."""
+    """Error in a `where:` expression: what is wrong, at which character, what to do."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(f"character {at + 1}: {message}" + (f" ({hint})" if hint else ""))
@@ -65,11 +65,11 @@ class WhereError(Exception):
 
 
 class ValueOfFieldError(Exception):
-    """A key of `meta` is compared with a number and holds none."""
+    """Error that a value of `meta` is compared with a number and is none."""
 
 
 class Expression:
-    """Checked expression; its text has one spelling, with subsets expanded."""
+    """A valid `where:` expression; `str` gives its canonical text, subsets expanded."""
 
     def __init__(self, tree: ast.expr) -> None:
         self.tree = tree
@@ -85,7 +85,7 @@ class Expression:
 
 
 def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, str] | None = None) -> Expression:
-    """Parse a `where:` expression; raise WhereError at the first mistake.
+    """Return a `where:` text as checked expression; WhereError at its first mistake.
 
     Args:
         meta: the keys that a sample's `meta` may have; None allows any name.
@@ -125,18 +125,18 @@ def meta_keys(expression: Expression) -> set[str]:
 
 
 def verdict(expression: Expression) -> Verdict:
-    """Return a function of a sample that gives True, False or None (undefined)."""
+    """Return a function from a sample to True, False, or None if undefined."""
     return _verdict(expression.tree)
 
 
 class _Checker:
-    """Checker of an expression's syntax tree, which also expands subsets."""
+    """Checker of an expression's syntax tree; returns trees with subsets expanded."""
 
     def __init__(self, text: str, meta: Collection[str] | None, subsets: Mapping[str, str]) -> None:
         self.text, self.meta, self.subsets = text, meta, subsets
 
     def at(self, node: ast.expr) -> int:
-        """Return the character position of a node in the expression, from 0.
+        """Return a node's character position in the expression, from 0.
 
         Python counts bytes from the parenthesis added before it.
         """
@@ -215,7 +215,7 @@ class _Checker:
         return ast.Attribute(ast.Name("meta", ast.Load()), key.replace("-", _HYPHEN), ast.Load())
 
     def check(self, left: ast.expr, right: ast.expr, op: ast.cmpop, place: ast.expr) -> None:
-        """Raise WhereError if compared sides differ in kind, or true and false are ordered."""
+        """Raise WhereError if two compared operands cannot be compared by `op`."""
         kinds = {_kind(left), _kind(right)}
         sides = f"{Expression(left)} and {Expression(right)}"
         if "boolean" in kinds and (len(kinds) > 1 or not isinstance(op, ast.Eq | ast.NotEq)):
@@ -255,7 +255,7 @@ def _negated(inner: Verdict) -> Verdict:
 
 
 def _joined(parts: list[Verdict], decides: bool) -> Verdict:
-    """Join parts by `or` if `decides` is True, else by `and`, in Kleene's logic.
+    """Return the `or` (if `decides`) or `and` of verdicts, in three-valued logic.
 
     Undefined if no part decides and one is undefined.
     """

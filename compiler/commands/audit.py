@@ -75,7 +75,7 @@ def audit(
 
 
 def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str], dict[str, str]]:
-    """Return inference stages, names of specs with mistakes, and missing inputs' hashes.
+    """Return (inference stages, names of invalid specs, {missing input: its locked MD5}).
 
     Missing inputs are, for example, models that were fine-tuned elsewhere. No `names` means all specs.
     """
@@ -104,7 +104,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 
 @contextmanager
 def _completed_checkout(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the checkout, or a folder that links to it and to missing inputs in DVC's cache."""
+    """Yield a folder like the checkout that also has missing inputs from DVC's cache."""
     from qualm.registry.system.dvc_files import cache_folder
     from qualm.registry.system.dvc_objects import damaged_objects, holds, link
     from qualm.runners.runtime.stage import LOCAL

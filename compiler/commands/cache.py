@@ -155,7 +155,7 @@ class Users:
     """Specs with mistakes, whose models are unknown."""
 
     def state(self, holding: Holding) -> str:
-        """Return why no run uses these answers, in one word; empty if a run does.
+        """Return why no run uses these answers: refused, old, unclear, library; "" if one does.
 
         `refused`; `old` = of another engine; `unclear` = perhaps of a spec with mistakes; `library` = of other libraries.
         """
@@ -168,12 +168,12 @@ class Users:
         return "" if are_equal_versions(self.policy, libraries, engine.libraries) else "library"
 
     def specs(self, holding: Holding) -> list[str]:
-        """Return the names of specs that use these answers; empty if none does."""
+        """Return the names of the specs whose runs use these answers; [] if none does."""
         return list(self.engines[holding.engine][1]) if not self.state(holding) else []
 
 
 def users(project: Project) -> Users:
-    """Return the engines that a project's specs use: they tell which stored answers are used."""
+    """Return which answering engines the project's specs use, by identity."""
     from qualm.compiler.spec.errors import SpecError
     from qualm.runners.runtime.code_digest import find_engine
     from qualm.runners.runtime.settings import FILE, read_settings

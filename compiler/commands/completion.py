@@ -82,7 +82,7 @@ def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def _resolved(context: typer.Context) -> Resolved:
-    """Resolve the spec that the command line names."""
+    """Return the resolved spec that the command line so far names, or the default one."""
     from qualm.compiler.project.checkout import Project
 
     project = Project()

@@ -117,7 +117,7 @@ def model(
 
 
 def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> DoctorOptions:
-    """Return the options for examining a model; raise ProjectError for an unknown name.
+    """Return the options for checking the model that `name` means; ProjectError if none.
 
     Args:
         name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.

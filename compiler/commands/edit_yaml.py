@@ -24,7 +24,7 @@ MARK = "# calibrated: "
 
 @dataclass(frozen=True)
 class EditTarget:
-    """Place in a spec file to edit: a parameter of one entry of `perturbations:`."""
+    """Place in a spec file to edit: one parameter of a perturbation, or a point of its sweep."""
 
     file: Path
     index: int
@@ -35,14 +35,14 @@ class EditTarget:
 
 
 def perturbations_file(path: Path, root: Path) -> Path:
-    """Return the file that holds a spec's `perturbations:`: its own, or one that it extends."""
+    """Return the file that holds a spec's `perturbations:`: its own or one it extends."""
     document = load(path, root)
     name = document.mark((SECTION,)).file
     return next(f for f in document.files if relative_name(f, root) == name)
 
 
 def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Write a value into a spec file; return a line that says what was done.
+    """Write a strength into a spec file; return a line that says what was done.
 
     Args:
         mode: `replace` what is there, or `add` the value to a sweep.
@@ -64,7 +64,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
 
 
 def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Return the text of a spec file with the new value; arguments as in `write`."""
+    """Return a spec file's text with the new value; ProjectError if more would change."""
     expected = parse(text, place.file.name).data
     content = _set(expected[SECTION], place, value, mode)
     yaml = YAML()
@@ -83,7 +83,7 @@ def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str 
 
 
 def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
-    """Set the parameter in parsed `entries`; return its new content, a number or a list."""
+    """Set the parameter in the parsed `entries`; return its new value, a number or list."""
     entry = entries[place.index]
     if not isinstance(entry, dict):
         beside = entries.ca.items.pop(place.index, None) if isinstance(entries, CommentedSeq) else None
@@ -110,7 +110,7 @@ def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
 
 
 def _commented(text: str, place: EditTarget, comment: str) -> str:
-    """Return the text with a comment above the entry, in place of an earlier calibration's."""
+    """Return the text with the comment above the entry, replacing that of an earlier call."""
     entries = YAML().load(text)
     block = not entries[SECTION].fa.flow_style()
     line, _ = entries[SECTION].lc.item(place.index) if block else entries.lc.key(SECTION)

@@ -29,17 +29,17 @@ _PLACES = {"models": "mine", "finetunes": "tuned", "abstentions": "careful", "pr
 
 
 def example(plugin: Plugin) -> dict[str, Any]:
-    """Return an example part of a spec, as a dict, that uses a plugin with valid values."""
+    """Return an example of a spec's sections that use the plugin with valid arguments."""
     if plugin.kind == "datasets":
-        return {"datasets": {"mine": _dataset(plugin)}}
+        return {"datasets": {"mine": _example_dataset(plugin)}}
     if plugin.kind == "preparations":
         return {"datasets": {"mine": {"card": "mmbench", "prepare": _value(plugin)}}}
     if plugin.kind in NESTED:
         fixed = {"similarity": "cosine"} if plugin.declares.get("COSINE") else {}
         host, parameter = _host(plugin.kind, fixed.keys())
-        return _placed(host, {**_arguments(host), **fixed, parameter: _value(plugin)})
+        return _placed(host, {**_example_arguments(host), **fixed, parameter: _value(plugin)})
     further_sections = {"metrics": _sections_for, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
-    return {**_placed(plugin, _arguments(plugin)), **(further_sections(plugin) if further_sections else {})}
+    return {**_placed(plugin, _example_arguments(plugin)), **(further_sections(plugin) if further_sections else {})}
 
 
 def text(part: dict[str, Any]) -> str:
@@ -48,7 +48,7 @@ def text(part: dict[str, Any]) -> str:
 
 
 def placeholders(written: str) -> dict[str, str]:
-    """Map the names in an example's YAML that readers must replace to their meaning."""
+    """Return {name that readers must replace: its meaning} for an example's YAML text."""
     return {name: meaning for name, meaning in say.PLACEHOLDERS.items() if name in _words(written)}
 
 
@@ -68,7 +68,7 @@ def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sections_for(metric: Plugin) -> dict[str, Any]:
-    """Return the further sections that a spec with this metric needs, such as `judges`."""
+    """Return {section: content} that a spec with this metric needs, such as `judges`."""
     read = {column for column in columns(metric, {}).values() if column is not None}
     marks = {mark for mark in map(mark_of, read) if mark}
     fields = {field_of(c) for c in read if c.startswith((GROUP_OF, CODE_OF))} - set(FIELDS)
@@ -76,7 +76,7 @@ def _sections_for(metric: Plugin) -> dict[str, Any]:
     judge = next((j for j in judges if j.name in map(judge_of, read) or (marks and marks <= set(j.declares.get("MARKS", ())))), None)
     adapters = {p.name for p in registry.every("datasets") if fields <= set(registry.meta_keys(p, {}) or ())}
     parts = {
-        "datasets": {"mine": _dataset(registry.get("datasets", min(adapters)))} if fields and adapters else None,
+        "datasets": {"mine": _example_dataset(registry.get("datasets", min(adapters)))} if fields and adapters else None,
         "perturbations": [{"blur": {"radius": 2}}] if read & PAIRED_COLUMNS else None,
         "judges": [_value(judge)] if judge is not None else None,
         "judging": {"labels": "my-labels"} if LABELLED in read else None,
@@ -98,8 +98,8 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
     return estimators | ({"perturbations": [{"dark": {"factor": 0}}]} if probe.declares.get("BESIDE") else {})
 
 
-def _dataset(plugin: Plugin) -> dict[str, Any]:
-    """Return an example dataset for an adapter: of a card that names it, or of `my-card`."""
+def _example_dataset(plugin: Plugin) -> dict[str, Any]:
+    """Return an example entry of `datasets:`: the adapter's card, else "my-card"."""
     of_adapter = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
     if not of_adapter or plugin.name in SUFFIXES:
         return {"card": "my-card"}
@@ -108,7 +108,7 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
 
 
 def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
-    """Return (plugin, parameter) of the first that chooses this kind and has these parameters."""
+    """Return (plugin, its parameter) that takes plugins of `kind` and has parameters `needed`."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in registry.every(section):
             for parameter in plugin.parameters:
@@ -118,12 +118,12 @@ def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
 
 
 def _value(plugin: Plugin) -> Any:
-    arguments = _arguments(plugin)
+    arguments = _example_arguments(plugin)
     return {plugin.name: arguments} if arguments else plugin.name
 
 
-def _arguments(plugin: Plugin) -> dict[str, Any]:
-    """Return example values of the required arguments; without any, one argument's default."""
+def _example_arguments(plugin: Plugin) -> dict[str, Any]:
+    """Return example values of required parameters; if there are none, of one optional."""
     if required := _required(plugin):
         return required
     where = next((p for p in plugin.parameters if _holds(p.annotation, Artifact) and plugin.kind == "models"), None)

@@ -92,7 +92,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """Options of the command that apply to each spec."""
+    """Options of `qualm fetch` that hold for each spec."""
 
     dry_run: bool
     accept_licence: bool
@@ -101,7 +101,7 @@ class FetchOptions:
 
 @dataclass
 class Fetched:
-    """Result of a command over its specs; the mappings are by entry or model."""
+    """What `qualm fetch` did for all its specs: items, done, failed, left."""
 
     items: list[FetchItem] = field(default_factory=list)
     done: dict[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Fetched:
 
 
 def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetched: Fetched) -> None:
-    """Print a table of items, fetch them, and add what was done to `fetched`."""
+    """Print a table of items, fetch them, and record the outcome in `fetched`."""
     from qualm.compiler.run.fetch import BY_HAND, FAILED
 
     if not options.as_json:
@@ -125,7 +125,7 @@ def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetche
 
 
 def _unfinished(project: Project, plan: Plan) -> list[Plan]:
-    """Return the plans of unfinished specs whose models `plan` reads."""
+    """Return the plans of specs whose models `plan` needs and that have stages to run."""
     from qualm.compiler.project.rebuilds import ACTIVE, forecast
 
     default, before = project.run_wide.default, project.before(plan)
@@ -151,7 +151,7 @@ def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_j
 
 
 def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
-    """Raise ProjectError unless all licence terms are accepted, by option or in the terminal."""
+    """Ask about licence terms unless `accepted`; ProjectError if one is not accepted."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
         typer.echo(f"{item.what}: {item.terms} ({item.licence})")
         if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):

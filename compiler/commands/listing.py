@@ -27,7 +27,7 @@ FOOTERS = {"models": say.OWN_MODELS, "datasets": say.OWN_DATA}
 
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
-    """Print the plugins of one or all kinds; for one kind with parameter names."""
+    """Print a table of plugins of one kind, with parameters, or of all kinds."""
     _check_kind(kind)
     kinds = [kind] if kind else list(KINDS)
     listed = [plugin for k in kinds for plugin in registry.every(k)]
@@ -61,7 +61,7 @@ def _check_kind(kind: str | None) -> None:
 
 
 def print_named(name: str, as_json: bool) -> None:
-    """Print plugins by a name that they have here or in other libraries, or that mention it.
+    """Print the plugins that have this name here or elsewhere, else those that mention it.
 
     Raises:
         ProjectError: there is none; the message says what to do instead.
@@ -124,7 +124,7 @@ def _print_block(out: Console, title: str, text: str) -> None:
 
 
 def export_command(plugin: Plugin) -> str:
-    """Return an example `qualm export` command for an export plugin."""
+    """Return an example line `qualm export SPEC OUT --to NAME` with all options."""
     defaults = ((p.name, p.default) for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
     options = "".join(f" -O {name}={json.dumps(default)}" for name, default in defaults).replace('"', "")
     return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options}"
@@ -175,7 +175,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
 
 
 def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
-    """Print the table of published models, all or those whose name contains `name`."""
+    """Print the table of published models, or those whose name contains `name`."""
     if kind != "models":
         raise ProjectError("--published is for models: `qualm ls models --published`")
     models = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
@@ -196,7 +196,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _memories(m: Published) -> dict[str, float]:
-    """Map number formats to GiB of weights, `cache_kib` to KiB per token; {} if unknown."""
+    """Return {number format: GiB of weights, "cache_kib": KiB per token}; {} if unknown."""
     size = size_of_published(m)
     if size is None:
         return {}

@@ -111,14 +111,14 @@ def _options(
 
 
 def _filled(help: str) -> str:
-    """Return a help text with each paragraph on one line, except for indented examples."""
+    """Return a help text with each paragraph on one line; indented ones unchanged."""
     paragraphs = inspect.cleandoc(help).split("\n\n")
     return "\n\n".join(part if re.search("^ ", part, re.MULTILINE) else " ".join(part.split()) for part in paragraphs)
 
 
 @cache
 def complete_app() -> typer.Typer:
-    """Return the app with all groups, which are imported only here."""
+    """Return the `qualm` command with all command groups, cached."""
     from qualm.compiler.commands.cache import app as cached
     from qualm.compiler.commands.doctor import app as doctor
     from qualm.registry.entries.cli import app as data
@@ -132,12 +132,12 @@ def complete_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line of this process."""
     run_guarded(lambda: complete_app()(standalone_mode=True))
 
 
 def run_guarded(command: Callable[[], Any]) -> Any:
-    """Call a command and return its result; print an error as one message, and exit."""
+    """Return the command's result; print an error as one message and exit."""
     guard()
     try:
         return command()
@@ -163,7 +163,7 @@ def run_guarded(command: Callable[[], Any]) -> Any:
 
 
 def error_report(error: Exception) -> tuple[str, int]:
-    """Return an error's message and exit code: 2 for a fault of the input, 1 for Qualm's."""
+    """Return (message, exit code) of an error: 2 for faulty input, 1 for unexpected ones."""
     match error:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | GitError() | SettingsError() | TextFileError():
             return str(error), 2

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def choose_strength(project: Project, spec: str | None, request: StrengthRequest) -> bool:
-    """Choose a perturbation's strength by a search, or on a page served until Ctrl-C.
+    """Find a perturbation's strength by search, or on a page; return False if none was found.
 
     Returns:
         False if the search finds no strength, otherwise True.
@@ -74,7 +74,7 @@ def serve_page(
     place: edit_yaml.EditTarget,
     can_write: bool,
 ) -> None:
-    """Serve the calibration page until Ctrl-C; its button writes if `can_write` is True."""
+    """Serve the page on which people choose the strength, until Ctrl-C."""
     from qualm.runners.review.strength_page import serve
     from qualm.runners.review.strength_session import StrengthSession, WriteError
     from qualm.runners.review.votes import Votes
@@ -110,7 +110,7 @@ FALLBACK = "max_sequence_probability"
 def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
-    """Yield the bench (samples, perturbation, model), the strengths, and the stage that asks."""
+    """Yield (bench, adjustable parameters, stage); within, only this process writes answers."""
     from qualm.runners.review.bench import AdjustablePerturbation, Bench, open_dataset
     from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer
@@ -150,7 +150,7 @@ def open_bench(
 
 
 def _answering_params(plan: Plan, model: ModelUse | None, dataset: str) -> dict[str, Any]:
-    """Return the parameters of the stage in which a model answers a dataset; {} for None."""
+    """Return the inference parameters of a model on a dataset; {} without model."""
     if model is None:
         return {}
     stages = (s for s in plan.writers("generations") if s.params["model"]["label"] == model.ref.label)
@@ -194,7 +194,7 @@ def search_strength(
     place: edit_yaml.EditTarget,
     stage: Stage,
 ) -> bool:
-    """Search the strength of an effect, print and save the curve; return whether one has it.
+    """Search the strength with the target effect, save the curve; return whether found.
 
     Returns:
         False if no strength has the effect.

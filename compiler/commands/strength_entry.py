@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PerturbationEntry:
-    """An entry of `perturbations:` at one point of its sweep."""
+    """One item of `perturbations:` at one point of its sweep."""
 
     index: int
     plugin: Plugin
@@ -35,13 +35,13 @@ class PerturbationEntry:
     """Values of `named` parameters as in labels: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
-        """Return the label of the variant with these arguments, which always names `main`."""
+        """Return the variant's label with these arguments; `main` is always named."""
         named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
 
 def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -> PerturbationEntry:
-    """Return the perturbation by the name of its plugin or variant, or the only one.
+    """Return the perturbation called `choice`, or the only one if None; else ProjectError.
 
     Raises:
         ProjectError: the spec has none, several, or another one.
@@ -72,7 +72,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
-    """Return the perturbation's numeric parameters, the one to search first.
+    """Return the perturbation's numeric parameters, `parameter` first; else ProjectError.
 
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.

@@ -39,7 +39,7 @@ class StrengthRequest:
 
 
 def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
-    """Return the target effect of the search.
+    """Return the target effect from `--share` or `--distance`, 20% of answers by default.
 
     Raises:
         ProjectError: two effects are given, or one that is unknown or impossible for this perturbation.
@@ -60,7 +60,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
 
 
 def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None:
-    """Return the (low, high) range to search, of `--range`; None if it is not given.
+    """Return (low, high) of `--range`, None if not given; ProjectError if out of bounds.
 
     Raises:
         ProjectError: the range is malformed, or outside the strength's bounds.

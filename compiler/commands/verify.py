@@ -37,7 +37,7 @@ class ReviewRequest:
 
 @dataclass(frozen=True)
 class ReviewTarget:
-    """A dataset or pair set of a spec, and the entry for its decisions."""
+    """A dataset or pair set to review, and the entry for its decisions."""
 
     spec: str
     section: str
@@ -53,7 +53,7 @@ class ReviewTarget:
 
 
 def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
-    """Review until the reviewer stops, then publish the decisions.
+    """Let a person review questions until they stop, then publish the decisions.
 
     Raises:
         ProjectError: there is nothing to review, or the decisions cannot be saved or published.
@@ -86,7 +86,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
 
 def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
-    """Publish the decisions in other reviewers' tables too; return a line to print."""
+    """Publish other reviewers' tables of decisions; return a line on the outcome."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.curation import CurationError, read_decisions
@@ -104,7 +104,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
-    """Return the dataset or pair set to review, by default the only one.
+    """Return the dataset or pair set to review, the only one if `name` is None.
 
     Raises:
         ProjectError: the spec has several, or not that one.
@@ -182,7 +182,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
 
 
 def _published(entry: str, added: Added | None) -> str:
-    """Return the line on the published version of an entry; None: nothing was new."""
+    """Return a line on the entry's new version; if None was added, that nothing changed."""
     if added is None:
         return say.DECISIONS_UNCHANGED.format(entry=entry)
     return say.DECISIONS_PUBLISHED.format(entry=entry, outcome=added.outcome, version=added.entry.version)

@@ -26,7 +26,7 @@ def judge(layout: Layout) -> PlannedStage:
 
 
 def _judged(layout: Layout) -> dict[str, str]:
-    """Return the paths of the tables of ratings and, with people's labels, of agreement."""
+    """Return {"judgements": path, with labels also "judging": path} of stage `judge`."""
     return layout.places("judge", ["judgements", *(["judging"] if layout.resolved.spec.judging.labels else [])])
 
 
@@ -58,7 +58,7 @@ def calibrate(layout: Layout) -> PlannedStage:
 
 
 def abstain(layout: Layout) -> PlannedStage:
-    """Plan the stage `abstain`: models that abstain by their confidence in judged answers."""
+    """Return the planned stage `abstain`: models that abstain by confidence."""
     r = layout.resolved
     params = {
         "abstentions": [a.as_json() for a in r.abstentions],
@@ -76,7 +76,7 @@ def abstain(layout: Layout) -> PlannedStage:
 
 
 def probe(layout: Layout) -> PlannedStage:
-    """Plan the stage `probe`, which trains probes of hidden states and attention."""
+    """Return the planned stage `probe`, which trains all probes of the spec."""
     r = layout.resolved
     params = {
         "probes": [p.as_json() for p in r.probes],
@@ -98,12 +98,12 @@ def probe(layout: Layout) -> PlannedStage:
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:
-    """Return the conformal settings as a parameter of stages: label, scores, arguments."""
+    """Return per conformal setting {"label", "scores", arguments}, a stage parameter."""
     return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in layout.resolved.conformal]
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return parameters `judge`, `judge_of`, `judge_of_choices`: whose ratings are scored.
+    """Return {"judge", "judge_of", "judge_of_choices"}: whose ratings are scored.
 
     That is the first judge of the kind, among the dataset's own judges if it names some.
     """

@@ -11,7 +11,7 @@ _OURS = re.compile(r"^# Compiled from specs/([^ ]+)\.yaml by `qualm compile`")
 
 
 def owner(path: Path) -> str | None:
-    """Return the name of the spec that a dvc.yaml was compiled from; None if it was not."""
+    """Return the name of the spec that a dvc.yaml was compiled from, else None."""
     try:
         with path.open(encoding="utf-8") as lines:
             match = _OURS.match(lines.readline())
@@ -22,7 +22,7 @@ def owner(path: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Files and folders that remain of a deleted spec."""
+    """What is left of a deleted spec: compiled files and result folders."""
 
     spec: str
     compiled: tuple[Path, ...]
@@ -30,7 +30,7 @@ class Leftover:
 
     @property
     def places(self) -> list[str]:
-        """Return its paths to show, with folders instead of many files."""
+        """Return its paths as text, a folder instead of the files in it."""
         folder = Path("specs", self.spec)
         files = [p for p in self.compiled if not p.is_relative_to(folder)]
         folders = [*([folder] if len(files) < len(self.compiled) else []), *self.results]
@@ -38,14 +38,14 @@ class Leftover:
 
 
 def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
-    """Return the leftovers of each spec that was compiled and is not among `specs`."""
+    """Return what is left of each compiled spec that is not in `specs`, by name."""
     owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
     owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
     return [list_compiled(root, name) for name in sorted(owners - set(specs))]
 
 
 def list_compiled(root: Path, spec: str) -> Leftover:
-    """Return the compiled files and result folders of a spec that exist."""
+    """Return a spec's compiled files and result folders that exist."""
     compiled = [p.relative_to(root) for p in _compiled(root, spec) if p.is_file()]
     results = [Path("results", spec), Path(".qualm/runs", spec), Path(".qualm/calibrations", spec)]
     return Leftover(spec, tuple(compiled), tuple(p for p in results if (root / p).is_dir()))
@@ -60,7 +60,7 @@ def _compiled(root: Path, spec: str) -> Iterator[Path]:
 
 
 def remove(root: Path, leftover: Leftover) -> None:
-    """Delete a leftover's files and results; files that were not compiled stay."""
+    """Delete a leftover's compiled files and result folders; keep other files."""
     for path in leftover.compiled:
         (root / path).unlink(missing_ok=True)
     for folder in (root / "specs" / leftover.spec / "stages", root / "specs" / leftover.spec):

@@ -20,7 +20,7 @@ GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 
 
 def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
-    """Return True if a metric reads a dataset's uncertainties, or no metric reads any at all."""
+    """Return whether uncertainties on a dataset are needed: a metric reads them, or none any."""
     named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # without implied metrics
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:
@@ -31,12 +31,12 @@ def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
 
 
 def reads_sampled_answers(resolved: Resolved) -> bool:
-    """Return True if a metric reads ratings of sampled answers."""
+    """Return whether a metric reads ratings of sampled answers."""
     return any(SAMPLED_COLUMNS & set(m.reads) for m in resolved.metrics)
 
 
 def needs(resolved: Resolved, model: ModelUse, dataset: DataUse) -> list[str]:
-    """Return the sorted signals that anything reads of a model's answers to a dataset."""
+    """Return the sorted signals that are read of a model's answers and that it gives."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
@@ -51,12 +51,12 @@ def needs(resolved: Resolved, model: ModelUse, dataset: DataUse) -> list[str]:
 
 
 def reads_inside(resolved: Resolved, model: ModelUse, dataset: DataUse) -> bool:
-    """Return True if hidden states or attention of a model are read for a dataset."""
+    """Return whether hidden states or attention of a model are read on a dataset."""
     return any(map(is_internal, needs(resolved, model, dataset)))
 
 
 def group_asked_alike(resolved: Resolved, model: ModelUse) -> list[list[DataUse]]:
-    """Group datasets that have equal signals, perturbations and prompts for a model."""
+    """Return groups of datasets that the model is asked with equal parameters."""
     groups: dict[tuple[Any, ...], list[DataUse]] = {}
     for d in resolved.evaluated:
         variants = tuple(p.label for p in resolved.perturbations_of(d))

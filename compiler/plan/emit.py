@@ -28,17 +28,17 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def plot_templates() -> dict[str, str]:
-    """Return {path from the root: text} of our plot templates, where DVC looks for them."""
+    """Return {path from the root: text} of the plot templates for DVC."""
     return {f".dvc/plots/{name}": text for name, text in templates().items()}
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return `dvc.yaml` for the default spec, `specs/NAME/dvc.yaml` for any other."""
+    """Return the path of a spec's dvc.yaml: in the root for the default spec."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
 def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
-    """Return {path from the root: text} of every file that a plan compiles to."""
+    """Return {path from the root: text} of all files that a plan compiles to."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
     by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
@@ -47,7 +47,7 @@ def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
 
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
-    """Return the content of dvc.yaml as a mapping; `up` leads from its folder to the root."""
+    """Return the content of dvc.yaml as a dict; `up` is the path to the root ("../../")."""
     content: dict[str, Any] = {"stages": {SPEC_STAGE: _spec_stage(plan, up), **{s.name: _stage(plan, s, up) for s in plan.stages}}}
     if plan.artifacts:
         content["artifacts"] = {
@@ -62,7 +62,7 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 
 
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
-    """Return the entry in dvc.yaml of the first stage, which compiles the spec.
+    """Return the dvc.yaml entry of stage `spec`, which compiles the spec first.
 
     See `qualm.compiler.project.spec_stage`.
     """
@@ -106,7 +106,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def _ignore_block(plan: Plan) -> str:
-    """Return the text of the .gitignore that lists the outputs that DVC keeps.
+    """Return the text of results/SPEC/.gitignore: the outputs that DVC keeps.
 
     DVC forgets its own entries if a stage fails.
     """
@@ -118,7 +118,7 @@ def _ignore_block(plan: Plan) -> str:
 
 @dataclass
 class FileChanges:
-    """Files that `write` changed or, in a dry run, found out of date; as paths from the root."""
+    """Paths that `write` changed, or in a dry run would change."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -136,7 +136,7 @@ class FileChanges:
 def write(
     root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False, locks: bool = True
 ) -> FileChanges:
-    """Write the compiled files of plans where they differ; return what changed.
+    """Write compiled files that differ, delete stale ones; return the changes.
 
     Args:
         extra: further files, {path from the root: text}.
@@ -204,7 +204,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    r"""Return the text of a `dvc.lock` with only the stages `names`, in their order.
+    r"""Return a dvc.lock's text with the entries of `names` only, in this order.
 
     It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 

@@ -27,7 +27,7 @@ MAX_STAGES = 100
 
 
 def card_path(folder: str) -> str:
-    """Return the path of the card beside a dataset's folder: `FOLDER.md`."""
+    """Return "FOLDER.md", the path of a dataset folder's card."""
     return f"{folder}.md"
 
 
@@ -36,7 +36,7 @@ def with_card(folder: str) -> dict[str, Any]:
 
 
 class Layout:
-    """A resolved spec and the paths of everything that its stages make."""
+    """Paths of all that the stages of a resolved spec read and make."""
 
     def __init__(self, resolved: Resolved, root: Path, sources: Sources | None = None) -> None:
         self.resolved, self.root, self.sources = resolved, root, sources or Sources()
@@ -82,13 +82,13 @@ class Layout:
         return makes + len(r.models) * len(self.evaluated) + sum(kind.is_single for kind in stage_kinds().values())
 
     def project_path(self, path: Path) -> str | None:
-        """Return a project file's path from the root; None for any other file."""
+        """Return a file's path from the project's root; None if it is no project file."""
         below = _below(path, self.root)
         return None if below is None or "site-packages" in below.split("/") else below
 
     @property
     def answered(self) -> dict[str, Any]:
-        """Return the inputs `datasets` and `generations`: paths of questions and answers."""
+        """Return {"datasets": {dataset: path}, "generations": {model: {dataset: path}}}."""
         return {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
 
     @property
@@ -96,13 +96,13 @@ class Layout:
         return bool(self.resolved.models and self.evaluated)
 
     def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
-        """Return {key: paths} that a later stage can read: datasets, answers, earlier outputs."""
+        """Return {key: path or paths} of all that stages after these can read."""
         written = {key: path for stage in stages if stage_kind(stage.kind).is_single for key, path in stage.outputs.items()}
         others = {"perturbed": self.perturbed, "internals": self.internals}
         return {**self.answered, **{key: files for key, files in others.items() if files}, **written}
 
     def place(self, kind: str, key: str, **names: str) -> str:
-        """Return the path of an output of a kind of stage; `names` fill its placeholders."""
+        """Return the path of output `key` of a stage kind; `names` fill its placeholders."""
         below = stage_kind(kind).writes[key].format(**{name: slug(label) for name, label in names.items()})
         return f"results/{self.resolved.spec.name}/{below}"
 
@@ -120,7 +120,7 @@ class Layout:
         name: str = "",
         **names: str,
     ) -> PlannedStage:
-        """Create a planned stage with the code of its runner and of the `used` plugins.
+        """Return a planned stage with its code, engine versions and seed.
 
         Args:
             inputs: key -> path or mapping of paths.
@@ -149,7 +149,7 @@ class Layout:
         return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
 
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
-        """Return (project files, digest of other files, engine versions) behind modules.
+        """Return (project files, digest of installed files, engine versions) of modules.
 
         Args:
             costly: count our code by declared versions instead of by content.
@@ -171,30 +171,30 @@ def _maker(data: DataUse) -> str:
 
 
 def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of `tables` that a kind of stage reads, by key."""
+    """Return the items of `tables` whose keys a stage kind reads."""
     return {key: tables[key] for key in stage_kind(kind).reads if key in tables}
 
 
 def splits(datasets: Sequence[DataUse]) -> dict[str, Any]:
-    """Return {"splits": {dataset: its splits}} for datasets that name theirs; {} without any."""
+    """Return {"splits": {dataset: its splits}} of datasets that name some; {} if none does."""
     by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": by_dataset} if by_dataset else {}
 
 
 def subset(layout: Layout, model: ModelUse) -> dict[str, int]:
-    """Return the parameters of a model's subset: number of questions per category, and seed."""
+    """Return {"per_category", "seed"} of the subset that a model is asked."""
     assert model.entry.per_category is not None
     return {"per_category": model.entry.per_category, "seed": layout.resolved.seed}
 
 
 def subsets(layout: Layout) -> dict[str, Any]:
-    """Return the parameter `subsets`: {model: parameters of its subset}; {} without any."""
+    """Return {"subsets": {model: parameters of its subset}}; {} if no model has one."""
     by_model = {m.ref.label: subset(layout, m) for m in layout.resolved.models if m.entry.per_category is not None}
     return {"subsets": by_model} if by_model else {}
 
 
 def variant(perturbation: Ref) -> dict[str, Any]:
-    """Return the parameters of a perturbation: variant, plugin, modality, arguments."""
+    """Return {"variant", "plugin", "modality", "args"} of a perturbation."""
     return {
         "variant": perturbation.label,
         "plugin": perturbation.plugin.name,
@@ -204,7 +204,7 @@ def variant(perturbation: Ref) -> dict[str, Any]:
 
 
 def variants(layout: Layout, perturbations: Iterable[Ref]) -> list[dict[str, Any]]:
-    """Return the parameters of perturbations; `made` marks those that a stage stores."""
+    """Return the parameters of each perturbation, with "made" if a stage stores it."""
     return [{**variant(p), **({"made": True} if p.label in layout.perturbed else {})} for p in perturbations]
 
 
@@ -215,7 +215,7 @@ def _keys(tree: Any) -> set[str]:
 
 
 def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
-    """Return {name: file} of modules, their assets, and imports in `root` or own packages.
+    """Return {name: file} of modules, assets and all that they import in our packages.
 
     Empty package files are left out. Files below the root are named by their relative paths.
     """
@@ -224,7 +224,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """Return ({kind: version above 1} of our code behind modules, {name: any other file})."""
+    """Return ({engine kind: version above 1}, {name: file not covered by versions})."""
     modules = list(modules)
     _, versions, files = split_by_version(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)
@@ -235,14 +235,14 @@ def _by_path(files: Mapping[str, Path], root: Path) -> dict[str, Path]:
 
 
 def _below(path: Path, root: Path) -> str | None:
-    """Return a file's path from a folder, in POSIX form; None if it is elsewhere."""
+    """Return a file's path relative to a folder, as POSIX text; None if elsewhere."""
     # Of texts: `Path.relative_to` takes a tenth of the time of a plan.
     start = f"{root.as_posix()}/"
     return path.as_posix().removeprefix(start) if path.as_posix().startswith(start) else None
 
 
 def content_digest(files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 of names and contents of files."""
+    """Return one SHA-256 over the names and contents of all files."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         digest.update(f"{name}\0{_file_digest(path)}\n".encode())

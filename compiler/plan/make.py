@@ -52,7 +52,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
 
 
 def inferences(layout: Layout) -> Iterator[PlannedStage]:
-    """Plan inference: a stage per model and dataset, or per group if those are too many."""
+    """Yield the planned inference stages: per model and dataset, or grouped if too many."""
     for model in layout.resolved.models:
         groups = group_asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
         is_joint = layout.coarse and len(groups) == 1
@@ -115,7 +115,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
 
 
 def blind_variants(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
-    """Return the variants that show a model no image or another sample's, as parameters."""
+    """Return the variants without or with a wrong image that a model is asked, maybe []."""
     ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
     return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]
 
@@ -127,7 +127,7 @@ def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
 
 
 def samples(layout: Layout, dataset: DatasetUse) -> PlannedStage:
-    """Plan the stage `data`, which reads a dataset by its card's adapter."""
+    """Return the planned stage `data` of a dataset."""
     params: dict[str, Any] = {"dataset": dataset.label, "card": dataset.card.name, "args": dataset.args, "limit": dataset.limit}
     params |= {"adapter": dataset.adapter.name} if dataset.adapter else {"adapter": None, "missing": dataset.card.missing}
     params |= {**dataset.select, **dataset.entry.parameters("data")}
@@ -146,13 +146,13 @@ def samples(layout: Layout, dataset: DatasetUse) -> PlannedStage:
 
 
 def _balance(layout: Layout, dataset: DatasetUse) -> dict[str, Any]:
-    """Return the parameters that balance classes of scored samples; {} without `balance:`."""
+    """Return {"balance": its settings and seed, "splits"}; {} without `balance:`."""
     balance = dataset.entry.balance
     return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([dataset])}
 
 
 def curate(layout: Layout, dataset: DatasetUse) -> PlannedStage:
-    """Plan the stage that drops questions which reviewers rejected."""
+    """Return the planned stage `curate`, which drops questions that reviewers rejected."""
     params: dict[str, Any] = {"dataset": dataset.label, **dataset.entry.parameters("curate"), **splits([dataset])}
     params |= {"subsets": dict(dataset.subsets)} if dataset.subsets else {}
     params |= _balance(layout, dataset)
@@ -170,7 +170,7 @@ def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
 
 
 def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
-    """Plan the stage that joins the pairs of all recipes in a set."""
+    """Return the planned stage that joins all recipes' pairs of a set."""
     params: dict[str, Any] = {
         "dataset": pairs.label,
         "recipes": [recipe.ref.label for recipe in pairs.recipes],
@@ -189,7 +189,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
 
 
 def perturb(layout: Layout, perturbation: Ref) -> PlannedStage:
-    """Plan the stage of a perturbation that stores the perturbed samples."""
+    """Return the planned stage that stores a perturbation's samples."""
     datasets = layout.perturbed_by(perturbation)
     params: dict[str, Any] = {**variant(perturbation), **splits(datasets)}
     if layout.resolved.validated:
@@ -208,7 +208,7 @@ Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 
 
 def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
-    """Return a planner of a kind's only stage, for specs with answers and this section."""
+    """Return a planner that plans one stage if the spec has answers and this section."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
 
 
@@ -236,7 +236,7 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
-    """Return the plan of the stages that rebuild a spec's results.
+    """Return the plan of all stages of a spec, ordered so that each can run.
 
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.
@@ -252,7 +252,7 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
 
 
 def _sources(layout: Layout, stages: Sequence[PlannedStage]) -> tuple[str, ...]:
-    """Return the project files that a plan depends on, as sorted relative paths.
+    """Return the project files on which the plan itself depends, sorted.
 
     They are specs, cards, prompts, plugins, the code of its stages, and the pins of hub models.
     """

@@ -13,7 +13,7 @@ from qualm.runners.inference.hf.folder import revision_fault
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
-    """Yield a sentence for every missing input of a run.
+    """Yield a sentence per input that no stage makes and that is not here; sorted.
 
     Args:
         words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.
@@ -38,7 +38,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
 
 
 def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
-    """Return the stages that a command names and the stages they read; all without names."""
+    """Return the stages named in `words` and those that they read; all if none is named."""
     before = reads_from(plan.stages)
     wanted = {name for word in words if (name := word.rpartition(":")[2]) in before}
     for stage in reversed(plan.stages):  # a stage comes after what it reads
@@ -48,7 +48,7 @@ def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
 
 
 def how_to_get(path: str, is_review: bool, spec: str) -> str:
-    """Return a sentence on what to do about a missing, untracked input.
+    """Return a sentence on how to get a missing input that DVC does not track.
 
     Args:
         is_review: the input is people's decisions.

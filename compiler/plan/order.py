@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
-    """Raise SpecError if two stages share a name or path, or Windows cannot hold a file."""
+    """Raise SpecError if stages share a name or output, or a name fails on Windows."""
     problems, owner = [], dict[str, str]()
     names: dict[str, str] = {}
     count = Counter(stage.name for stage in stages)
@@ -34,18 +34,18 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
 
 
 def clash(resolved: Resolved, message: str) -> Problem:
-    """Return a problem of the whole spec with the hint to rename a dataset or model."""
+    """Return a problem with `message` that advises to rename a dataset or model."""
     return Problem(Position(str(resolved.files[0])), "", message, "rename a dataset or model")
 
 
 def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
-    """Return {stage: names of the stages whose outputs it reads}."""
+    """Return {stage: names of the stages whose outputs it reads directly}."""
     owner = {out: s.name for s in stages for out in s.outs}
     return {s.name: frozenset(owner[d] for d in s.deps if d in owner) for s in stages}
 
 
 def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]]) -> list[T]:
-    """Sort stages by the longest chain of stages after them, longest first.
+    """Return the stages by the length of the chain of stages after them, longest first.
 
     With parallel jobs this keeps cores from idling at the end (T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations
     Research, 1961).
@@ -60,7 +60,7 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
-    """Return stages sorted after what they read; raise SpecError if they wait in a circle."""
+    """Return the stages, each after those it reads; SpecError if they form a circle."""
     waiting = reads_from(stages)
     done: list[PlannedStage] = []
     remaining = list(stages)

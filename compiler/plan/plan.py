@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import nested_paths as nested_paths
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage: its parameters, inputs, outputs and code."""
+    """A stage of a plan: parameters, inputs, outputs, code, seed."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class PlannedStage:
 
     @property
     def kept_in_git(self) -> frozenset[str]:
-        """Return the keys of small, readable outputs that git keeps instead of DVC."""
+        """Return the keys of the outputs that git keeps, not DVC."""
         return frozenset(key for key, path in self.outputs.items() if isinstance(path, str) and path.endswith(IN_GIT))
 
     @property
@@ -56,7 +56,7 @@ class PlannedStage:
 
     @property
     def tracked(self) -> dict[str, Any]:
-        """Return the part of the stage's JSON that DVC compares: parameters, seed, versions."""
+        """Return what DVC compares of a stage: parameters, seed, digests, versions."""
         code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
         return {"params": to_mappings(self.params), "seed": self.seed, **code}
 
@@ -66,7 +66,7 @@ class PlannedStage:
 
 @dataclass(frozen=True)
 class Plan:
-    """All stages of one spec, in an order in which they can run."""
+    """All stages of one spec, each after those it reads."""
 
     spec: str
     title: str
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the names of the other specs whose models this plan's stages read."""
+        """Return the names of other specs whose models are read here."""
         parts = (path.split("/") for stage in self.stages for path in stage.deps)
         return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
 
@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def makers(self) -> dict[str, PlannedStage]:
-        """Return {dataset: the stage that makes it, before any review}."""
+        """Return {dataset: first stage that makes it}, before any review."""
         first: dict[str, PlannedStage] = {}
         for stage in self.writers("dataset"):
             first.setdefault(stage.params["dataset"], stage)
@@ -101,16 +101,16 @@ class Plan:
 
 
 def marker(spec: str) -> str:
-    """Return the path of the output of stage `spec`, on which all other stages depend."""
+    """Return the path of stage `spec`'s output, on which all other stages depend."""
     return f"results/{spec}/compiled"
 
 
 def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
-    """Yield the stages with an output of this key."""
+    """Yield the stages that have an output of this key, in their order."""
     return (stage for stage in stages if key in stage.outputs)
 
 
 def hub_models(stages: Iterable[PlannedStage]) -> list[tuple[str, str | None]]:
-    """Return (name, revision or None) of the hub models that stages read, sorted."""
+    """Return sorted (name, revision or None) of the hub models that stages read."""
     uses = (args for stage in stages for ref in stage.refs for _, args in ref.uses)
     return sorted({(args[HUB], args.get(REVISION)) for args in uses if args.get(HUB) and REVISION in args}, key=str)

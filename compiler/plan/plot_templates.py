@@ -21,7 +21,7 @@ ONE_SETTING: list[Json] = [
 
 
 def templates() -> dict[str, str]:
-    """Return {file name: JSON text} of every Vega-Lite template."""
+    """Return {file name: JSON text} of all Vega-Lite plot templates."""
     charts = {
         "hcc": _heat_map(
             "Does uncertainty rise where an answer becomes wrong? Blue: yes; red: it falls there, shown as negative.",
@@ -165,7 +165,7 @@ def _sweeps() -> Json:
 
 
 def _heat_map(subtitle: str, colors: Json, also: tuple[str, str]) -> Json:
-    """Return the template of a heat map: perturbations by modality across, estimators down.
+    """Return a heat map's template: estimators down, perturbations across.
 
     Args:
         also: a further column for the tooltip, and its title there.

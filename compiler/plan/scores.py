@@ -18,7 +18,7 @@ from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """Plan the stage `score`: scores with intervals from answers and earlier tables."""
+    """Return the planned stage `score`, on answers and the tables of stages `before`."""
     r = layout.resolved
     interval = r.spec.compare.interval
     params: dict[str, Any] = {
@@ -61,14 +61,14 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _lexical(resolved: Resolved) -> list[str]:
-    """Return the labels of estimators that compare answers by words alone."""
+    """Return the labels of estimators that compare answers by words alone (NLI `lexical`)."""
     refs = [e.as_json() for e in resolved.estimators]
     default = [e for e in refs if (e["args"].get("nli") or {}).get("plugin") == "lexical"]
     return [e["label"] for e in default if e["args"].get("similarity") != "jaccard"]
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
-    """Return the pairs of models that the report's studies compare.
+    """Return [a, b] pairs of models to compare by size, tuning or prompt, by `about:`.
 
     A base and its chat-tuned form, neighbouring sizes of a family, prompts of one model.
     """
@@ -88,7 +88,7 @@ def _studied(resolved: Resolved) -> list[list[str]]:
 
 
 def _prompted(resolved: Resolved) -> dict[str, list[str]]:
-    """Return {model: labels} of the models that are asked with several prompts."""
+    """Return {model: labels, one per prompt} of models that are asked with several prompts."""
     by_origin: dict[str, list[str]] = {}
     for model in resolved.models:
         by_origin.setdefault(model.unprompted, []).append(model.ref.label)
@@ -96,7 +96,7 @@ def _prompted(resolved: Resolved) -> dict[str, list[str]]:
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
-    """Return pairs to test: a text-only or shuffled-image baseline, and a model."""
+    """Return [baseline, model] pairs to test, for text-only and shuffled-image baselines."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
     refusers = [abstaining_name(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
@@ -105,7 +105,7 @@ def _beside_blind(resolved: Resolved) -> list[list[str]]:
 
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """Plan the stage `report` on the tables of all earlier stages, with a digest of them."""
+    """Return the planned stage `report`, on the tables of stages `before`."""
     r, (captions, shown_paths) = layout.resolved, _report_tables(before)
     inputs = read_by("report", {**layout.tables(before), **_shortcuts(layout, before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
@@ -135,7 +135,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _shortcuts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, dict[str, str]]:
-    """Return the input `shortcuts`: {dataset: table of what is predictable without looking}."""
+    """Return {"shortcuts": {dataset: path of its table}} of evaluated datasets; or {}."""
     answered = {d.label for d in layout.evaluated}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in writers(before, "shortcuts") if s.params["dataset"] in answered}
     return {"shortcuts": tables} if tables else {}
@@ -152,7 +152,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
 
 
 def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
-    """Return facts for repeating the benchmark: intervals, tests, decoding, models, prompts."""
+    """Return the facts that the report states on how results were made."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
@@ -193,7 +193,7 @@ def _tests(layout: Layout) -> dict[str, Any]:
 
 
 def _of_answers(layout: Layout) -> dict[str, Any]:
-    """Return the parameters by which answers are judged right, scored or left out."""
+    """Return the parameters that say which answers are scored, and by which judge."""
     r = layout.resolved
     unscored = [p.label for p in r.perturbations if not p.keeps_answer]
     return {
@@ -207,7 +207,7 @@ def _of_answers(layout: Layout) -> dict[str, Any]:
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
-    """Return the parameters `variants` and `labelled` (cards' subsets of known modality)."""
+    """Return {"variants", maybe "labelled": {dataset: subsets of known modality}}."""
     r = layout.resolved
     facts: dict[str, Any] = {"variants": variants(layout, r.perturbations)}
     named = {d.label: {n: text for n, text in sorted(d.subsets.items()) if n in (*MODALITIES, CLEAN)} for d in r.datasets}
@@ -216,7 +216,7 @@ def _about_perturbations(layout: Layout) -> dict[str, Any]:
 
 
 def _about_idk(layout: Layout) -> dict[str, Any]:
-    """Return the taxonomy, fine-tunes and baseline for the report, where the spec has them."""
+    """Return those of {"taxonomy", "finetunes", "baseline"} that the spec has."""
     r, spec, facts = layout.resolved, layout.resolved.spec, dict[str, Any]()
     if spec.taxonomy:
         facts["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}

@@ -26,7 +26,7 @@ _package_of = cache(imports.package_of)
 
 
 class Sources:
-    """Finder of the files behind modules, which parses each file once.
+    """Finder of the files behind modules, with a cache on disk of what each imports.
 
     Args:
         file: memory between commands; None for none.
@@ -41,7 +41,7 @@ class Sources:
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
-        """Return {name: file} of modules, their assets, and imports in `root` or own packages."""
+        """Return {name: file} of modules, assets and all that they import in our packages."""
         key = frozenset(modules), root
         if key not in self._closures:
             # In one go, since modules share most of their imports.
@@ -50,7 +50,7 @@ class Sources:
         return self._closures[key]
 
     def save(self) -> None:
-        """Write new entries to the memory file, if it can be written."""
+        """Write newly read files' imports to the cache file; ignore disk errors."""
         if self._path is None or self._used.keys() <= self._known.keys():
             return
         entries = {**self._known, **self._used} if len(self._known) < MAX_KEPT_ENTRIES else self._used

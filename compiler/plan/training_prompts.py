@@ -9,7 +9,7 @@ EXAMPLES = "examples"
 
 
 def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, Any]]:
-    """Return {dataset: prompt} that a fine-tune trains with; none for the default prompt.
+    """Return {dataset: prompt} of a fine-tune; a default prompt has no entry.
 
     Of a list it is the first prompt, without few-shot examples.
     """
@@ -20,7 +20,7 @@ def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, 
 
 
 def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
-    """Yield a sentence for each fine-tune that trains with another prompt than it answers."""
+    """Yield a sentence per fine-tune whose training prompt differs from the asked one."""
     for f in resolved.finetunes:
         asked = [prompt for _, prompt in _asked_with(resolved, f)]
         names = [model.ref.label.rpartition("prompt=")[2] for model in _trained(resolved, f)]
@@ -34,7 +34,7 @@ def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
 
 
 def _asked_with(resolved: Resolved, f: FinetuneUse) -> list[tuple[str, dict[str, Any]]]:
-    """Return (dataset, prompt) for a fine-tune's datasets, as the trained model is asked."""
+    """Return (dataset, prompt) with which the trained model would be asked its own data."""
     datasets = [d for d in resolved.data if d.label.split("@")[0] in f.datasets]
     return [(d.label, model.prompt_for(d)) for model in _trained(resolved, f)[:1] for d in datasets]
 

@@ -26,7 +26,7 @@ from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_s
 
 
 class Project:
-    """The project around the working directory: its specs, settings and plans."""
+    """The project at or above a folder: its root, specs, settings and plans."""
 
     def __init__(self, start: Path | None = None) -> None:
         root = project_root(start)
@@ -46,7 +46,7 @@ class Project:
 
     @property
     def settings(self) -> Settings:
-        """Return local execution settings; raise ProjectError for mistakes in them."""
+        """Return the settings in qualm.toml; ProjectError for mistakes."""
         try:
             return read_settings(self.root / FILE)
         except SettingsError as error:
@@ -56,11 +56,11 @@ class Project:
         return sorted(p.stem for p in (self.root / "specs").glob("*.yaml"))
 
     def has_spec(self, word: str | None) -> bool:
-        """Return True if a word is a spec's name, or any path that ends with .yaml or .yml."""
+        """Return whether a word is a spec's name or any path of a YAML file."""
         return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
 
     def spec_path(self, spec: str | None) -> Path:
-        """Return the file of a spec by name (checked) or path (as given); None = the default spec."""
+        """Return the path of a spec's file, by name or path; None means the default spec."""
         if spec is None:
             spec = self.run_wide.default
         path = Path(spec)
@@ -84,7 +84,7 @@ class Project:
         return plan
 
     def before(self, plan: Plan) -> list[Plan]:
-        """Return the plans of all specs whose models a plan reads, in running order."""
+        """Return the plans of all specs whose models this plan needs, in running order."""
         plans: dict[str, Plan] = {}
 
         def visit(reader: Plan) -> None:
@@ -97,7 +97,7 @@ class Project:
         return list(plans.values())
 
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.FileChanges:
-        """Compile specs; return what was written, or with `check` what is out of date.
+        """Write the compiled files of specs, or only `check` them; return the changes.
 
         Args:
             specs: names or paths; None = the default spec, compiled specs, and plot templates.
@@ -143,7 +143,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return environment variables with which DVC's stages use this Python and code."""
+        """Return environment variables by which DVC's stages use this Python and code."""
         code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:
@@ -153,7 +153,7 @@ class Project:
         )
 
     def _python3_command(self) -> Path:
-        """Write `python3.cmd` for Windows, where environments lack `python3`, and return its path."""
+        """Write `python3.cmd`, which Windows lacks; return its path."""
         file = self.root / ".qualm" / "bin" / "python3.cmd"
         python = sys.executable.replace("%", "%%")
         atomic.write_text(file, f'@"{python}" %*\r\n')

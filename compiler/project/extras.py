@@ -12,7 +12,7 @@ from qualm.registry.plugins.registry import Plugin
 
 
 def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:
-    """Return {extra that is not installed: names of the stages that need it}."""
+    """Return {extra not installed: names of the stages that need it}."""
     missing: dict[str, list[str]] = {}
     for stage in stages:
         for extra in sorted(_extras(stage)):
@@ -22,7 +22,7 @@ def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:
 
 
 def advice(missing: Mapping[str, list[str]]) -> str:
-    """Return a line on what to install for which stages; "" if nothing is missing."""
+    """Return a line with the command that installs missing extras; "" if none is."""
     if not missing:
         return ""
     stages = dict.fromkeys(name for names in missing.values() for name in names)

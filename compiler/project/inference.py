@@ -69,7 +69,7 @@ class Counted:
 
 
 def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[StageEstimate]:
-    """Yield an estimate of each stage that would run inference with a local model (`hf_vlm`).
+    """Yield memory and time per stage that would run a local model (`hf_vlm`).
 
     Args:
         gpu: a card instead of the settings'.
@@ -184,7 +184,7 @@ def _gib(count: float) -> str:
 
 
 def _model_size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
-    """Return the size of a stage's model, or why it is unknown.
+    """Return the size of the model that a stage runs, or as text why it is unknown.
 
     A fine-tuned model that is not made yet has the size of its base.
     """

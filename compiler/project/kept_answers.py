@@ -34,7 +34,7 @@ FAMILIES = ("answers", "draws", "signals")
 
 @dataclass(frozen=True)
 class KeptAnswers:
-    """Numbers of stored and missing parts of a stage's answers: answers, draws, signals."""
+    """How many parts of a stage's answers are stored, and how many to compute."""
 
     stage: str
     stored: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class KeptAnswers:
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
-    """Yield counts of stored and missing parts for each inference stage that is not restored."""
+    """Yield a count per inference stage of stored and missing parts; skip restored ones."""
     by_stage = {f.stage: f for f in forecasts}
     for stage in plan.writers("generations"):
         forecast = by_stage[stage.name]
@@ -89,7 +89,7 @@ def _all_stored(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
 
 @dataclass
 class _CacheHitCounter:
-    """Counter of the reusable parts of answers for a stage that may run and ran before."""
+    """Counter of reusable stored parts for one stage whose inputs may have changed."""
 
     stage: PlannedStage
     forecast: Forecast
@@ -142,12 +142,12 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return True if a signal is about an answer that must be computed again."""
+        """Return whether parts of this kind are about an answer that is not stored."""
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
     def _fault(self, origin: Mapping[str, Any]) -> str:
-        """Return the reason why a folder's answers no longer count; empty if they do."""
+        """Return why the answers of a store folder do not count; "" if they do."""
         folder = self.store / str(origin["folder"])
         version, recorded = origin["qualm"], origin["libraries"] or {}
         if not folder.is_dir():
@@ -187,13 +187,13 @@ class _CacheHitCounter:
 
 
 def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in the form that they have in JSON, for comparison."""
+    """Return parameters in the form that they have after JSON, to compare."""
     compiled: dict[str, Any] = to_mappings(to_lists(to_mappings(params)))
     return compiled
 
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of stored parts that changed decoding parameters invalidate."""
+    """Return the kinds of parts that the changed decoding parameters make invalid."""
     other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
     inside = [parse_internal(need) for need in params["needs"] if is_internal(need)]

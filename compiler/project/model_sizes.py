@@ -27,7 +27,7 @@ SIGHT = ("vision", "visual", "projector", "connector", "image_newline", "image_t
 
 @dataclass(frozen=True)
 class Size:
-    """Parameter counts and layer dimensions of a model."""
+    """Numbers of parameters and dimensions of a vision-language model."""
 
     language: float
     """Parameters of the language model with its output layer."""
@@ -51,7 +51,7 @@ class Size:
     """Hidden width of the image encoder."""
 
     def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
-        """Return the bytes of the weights in memory, the language model's layers quantised.
+        """Return the bytes of all weights in memory, the language part quantised if asked.
 
         Only linear layers of the language model are quantised; embedding, output layer and vision tower stay as `dtype`.
         """
@@ -63,17 +63,17 @@ class Size:
         return (apart + self.vision) * whole + max(self.language - apart, 0) * QUANTISED[quantisation]
 
     def cache_bytes(self, dtype: str) -> float:
-        """Return the cached bytes per token: 2 x layers x key width x bytes of a number."""
+        """Return the bytes that one token takes in the key-value cache."""
         return 2 * self.layers * self.key_width * BYTES[dtype]
 
     @property
     def body(self) -> float:
-        """Return the language model's number of parameters, embedding and output layer left out."""
+        """Return the language model's parameters without embedding and output layer."""
         return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
 
 
 def size_of_published(model: Published) -> Size | None:
-    """Return the size of a published model; None if its language model is not described."""
+    """Return a published model's size; None if its text part is unknown."""
     if model.text is None:
         return None
     t = model.text
@@ -87,12 +87,12 @@ def size_of_published(model: Published) -> Size | None:
 
 
 def size_of_hub_model(name: str) -> Size | None:
-    """Return a hub model's size from the table of published models; None if it is not there."""
+    """Return the size of a hub model in the table of published models; else None."""
     return size_of_published(published()[name]) if name in published() else None
 
 
 def size_of_folder(folder: Path) -> Size | str:
-    """Return a model's size from the shapes of its weights, or why it is unknown."""
+    """Return the size of the model in a folder, or as text why it is unknown."""
     try:
         config = json.loads(textfiles.read_text(folder / "config.json"))
         shape_of = shapes(folder)
@@ -136,12 +136,12 @@ def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> 
 
 
 def _plain_path_note(config: Mapping[str, Any]) -> str:
-    """Return a note if a model runs on the slower plain path, which estimates of time ignore."""
+    """Return a note if the model needs slower plain passes; else ""."""
     return say.PLAIN_PASSES if plain_reason(config) else ""
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return {weight: shape} from the headers of a folder's safetensors files.
+    """Return {weight: shape} of a folder's safetensors files, from their headers.
 
     Raises:
         ValueError: a file is damaged.
@@ -163,7 +163,7 @@ _HEADER = 100 * 2**20
 
 
 def _is_tied(config: Mapping[str, Any]) -> bool:
-    """Return True if embedding and output layer share their weights."""
+    """Return whether the output layer shares the embedding's weights."""
     text = config.get("text_config") or {}
     return bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", config.get("model_type") in _TIED)))
 
@@ -173,7 +173,7 @@ _TIED = ("gemma3", "paligemma", "kosmos-2")
 
 
 def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the tokens of a 640 x 480 image, and how they were determined."""
+    """Return (tokens of one image, how they were found)."""
     family = next(iter(config.get("architectures") or []), "")
     same = sorted(m.image_tokens for m in published().values() if m.family == family and m.image_tokens)
     vision = config.get("vision_config") or {}

@@ -41,7 +41,7 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Return everything that is missing for stages that would run, by kind and name."""
+    """Return what stages that would run lack and only a person provides, by kind."""
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
@@ -67,7 +67,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
 
 
 def format_needs(missing: Sequence[Need]) -> Iterator[str]:
-    """Yield lines of text for `qualm plan`: a heading per kind, a line per need."""
+    """Yield lines for `qualm plan`: a heading per kind, then a line per need."""
     for kind, title in say.NEEDS.items():
         mine = [n for n in missing if n.kind == kind]
         if mine:
@@ -78,7 +78,7 @@ def format_needs(missing: Sequence[Need]) -> Iterator[str]:
 
 
 def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
-    """Yield `cluster` if the settings name a cluster and its extra is not installed."""
+    """Yield "cluster" if a stage runs on a cluster and that extra is missing."""
     if settings.cluster and "generations" in stage.outputs and not is_installed("cluster"):
         yield "cluster"
 
@@ -98,7 +98,7 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
 
 
 def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
-    """Return the command or advice that brings the data entry `name`, which a stage lacks."""
+    """Return the command or advice that brings entry `name` for a stage."""
     if entry is not None and entry.md5 is not None:
         return f"`{entry.get}`" if entry.get else say.ITS_FILES
     if name in card_names() and "reviews" not in stage.inputs:
@@ -131,7 +131,7 @@ def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
 
 
 def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterator[Need]:
-    """Yield a need for each prompt that does not fit its dataset, if the dataset is built.
+    """Yield a need per built dataset whose questions the prompt does not fit.
 
     For other datasets the stage reports it before it loads a model.
     """

@@ -62,7 +62,7 @@ qualm new mine    # a spec of your own
 
 
 def write_project(folder: Path) -> str:
-    """Create a project and return what to do next; leave nothing behind on failure.
+    """Create a project with the quickstart in `folder`; return advice on what is next.
 
     Raises:
         ProjectError: the folder is not empty, or git or DVC cannot be started.

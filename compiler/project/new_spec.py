@@ -47,7 +47,7 @@ title: {name}
 
 
 def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None, limit: int | None = None) -> str:
-    """Write specs/NAME.yaml and return what to do next.
+    """Write specs/NAME.yaml (new, variant or copy); return advice on what is next.
 
     Args:
         extends: spec of the project that it varies.
@@ -88,7 +88,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
 
 
 def write_limited(project: Project, spec: str | None, limit: int) -> str:
-    """Write a variant of a spec with at most `limit` questions a dataset; return its name.
+    """Write a variant with at most `limit` questions a dataset, once; return its name.
 
     A variant that exists stays as it is.
     """
@@ -100,7 +100,7 @@ def write_limited(project: Project, spec: str | None, limit: int) -> str:
 
 
 def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return the keys that limit a dataset to `limit` questions; {} if it has no more now."""
+    """Return {key: value} that limits a dataset to `limit` questions; {} if it is smaller."""
     if balance := entry.get("balance"):
         take = max(1, limit // 2)
         return {"balance": {"take": take}} if balance["take"] > take else {}

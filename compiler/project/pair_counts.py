@@ -10,7 +10,7 @@ from qualm.compiler.spec.resolved import Resolved
 
 @dataclass(frozen=True)
 class RecipeQuestionLimit:
-    """Largest number of questions that a recipe makes, by split; a pair is two."""
+    """Most questions that one recipe of a pair set makes, by split."""
 
     pairs: str
     """Name of the pair set."""
@@ -21,7 +21,7 @@ class RecipeQuestionLimit:
 
 
 def pair_counts(resolved: Resolved) -> Iterator[RecipeQuestionLimit]:
-    """Yield the counts of every recipe with a limit."""
+    """Yield the most questions of each recipe that has a limit."""
     for pairs in resolved.pairs:
         for recipe in pairs.recipes:
             if recipe.limit:

@@ -29,7 +29,7 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class WorkerShare:
-    """Workers of a stage on a cluster, and what each of them takes and does."""
+    """Workers of one stage on a cluster: their number, resources, questions."""
 
     stage: str
     workers: int
@@ -49,7 +49,7 @@ class WorkerShare:
 
 @dataclass(frozen=True)
 class ParallelForecast:
-    """Estimated duration of a run with parallel stages, and the shares of workers."""
+    """Estimated seconds of a run with parallel stages, and workers' shares."""
 
     jobs: int
     seconds: float
@@ -73,7 +73,7 @@ def forecast_parallel(
     jobs: int,
     cluster: Mapping[str, float] | None = None,
 ) -> ParallelForecast:
-    """Estimate the duration of a run with `jobs` parallel stages.
+    """Return the estimated duration of a run with `jobs` stages at a time.
 
     Args:
         cluster: resources of a cluster, as Ray names them; None without one.
@@ -97,7 +97,7 @@ def forecast_parallel(
 def makespan(
     seconds: Mapping[str, float], before: Mapping[str, frozenset[str]], jobs: int, exclusive: frozenset[str] = frozenset()
 ) -> float:
-    """Return the seconds until all stages have ended, with at most `jobs` at a time.
+    """Return the seconds until all stages are done, at most `jobs` at a time.
 
     Stages in `exclusive` use the whole cluster, so only one of them runs at a time.
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return `columns` of the questions to ask, a table per dataset; None if one is not built."""
+    """Return per dataset a table of these columns of the questions asked; None if unbuilt."""
     return _read(stage, root, columns, lambda rows, scored, params: [rows])
 
 
 def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return `columns` of the questions to ask, a table per dataset and variant, or None.
+    """Return per dataset and variant a table of these columns; None if unbuilt.
 
     Variants without the image are asked only the scored questions. None if a dataset is not built.
     """
@@ -28,7 +28,7 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables that `select` makes of each dataset's asked and scored rows, or None.
+    """Return the tables by `select(asked rows, scored rows, params)`; None if unbuilt.
 
     None if a dataset is not built.
     """

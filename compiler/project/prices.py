@@ -46,7 +46,7 @@ UNKNOWN_QUESTION = 60
 
 @dataclass(frozen=True)
 class Load:
-    """Numbers of requests, and of tokens sent and received."""
+    """Number of requests to a server, with tokens sent and received."""
 
     requests: int = 0
     sent: int = 0
@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """Requests to a server for each question: signals, draws, and sizes in tokens."""
+    """What one question costs a server: signals, draws, sizes in tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -96,7 +96,7 @@ class QuestionLoad:
     """All sampled answers come in one request."""
 
     def open(self, text: int, image: int) -> Load:
-        """Return the load of an open question with `text` tokens and `image` images."""
+        """Return the load of an open question of `text` tokens and `image` images."""
         image_tokens = self.image * image
         prompt = self.system + TURN + text + image_tokens
         total = Load(1, prompt, self.longest)
@@ -119,13 +119,13 @@ class QuestionLoad:
         return total
 
     def choice(self, text: int, image: int) -> Load:
-        """Return the load of a multiple-choice question; `text` includes the options."""
+        """Return the load of a multiple-choice question of `text` tokens with options."""
         return Load(1, self.system + TURN + text + self.image * image, 1)
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Sizes in tokens, and attempts, of the request that rewrites a question."""
+    """Tokens and attempts of the request by which a server rewrites a question."""
 
     prompt: int
     """Tokens of the prompt without the question."""
@@ -139,7 +139,7 @@ class Rewriting:
 
 
 def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
-    """Yield the estimated cost of each stage that would run and asks a server."""
+    """Yield the cost estimate of each answering or rewriting that would ask a server."""
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     readers: dict[str, str] = {}
@@ -160,7 +160,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Return the estimated cost of a perturbation by a server; 0 if an earlier stage pays it.
+    """Return the cost of a perturbation by a server, none if an earlier stage asks the same.
 
     Perturbations with the same prompt and arguments share replies: `readers` records which stage asks first.
     """
@@ -254,7 +254,7 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
 
 
 def price_lines(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
-    """Yield a line on a server's price, and a warning if the cost exceeds its limit."""
+    """Yield the price as a line, then a warning if `dollars` exceeds the limit."""
     if price := price or server.price:
         yield say.PRICE.format(sent=price.input, received=price.output, batches=how)
     if dollars is not None and server.max_spend and dollars > server.max_spend:
@@ -262,5 +262,5 @@ def price_lines(server: Server, dollars: float | None, price: Price | None = Non
 
 
 def tokens(text: str) -> int:
-    """Estimate the number of tokens of a text: one per four bytes."""
+    """Return the estimated number of tokens of a text: one per four bytes, rounded up."""
     return -(-len(text.encode()) // 4)

@@ -25,7 +25,7 @@ ACTIVE = ("run", "perhaps", "blocked")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a stage runs: a difference from the lock, or a missing input."""
+    """One reason why a stage runs: a change since the lock, or a missing input."""
 
     kind: Literal["new", "command", "parameter", "input", "code", "output", "missing", "waiting"]
     what: str
@@ -59,7 +59,7 @@ class Forecast:
 
 @dataclass
 class _World:
-    """Known hashes of paths while the stages of one or more plans are forecast in order."""
+    """Hashes of paths as known before and after each stage, while forecasting."""
 
     root: Path
     repo: Any
@@ -74,7 +74,7 @@ class _World:
 
 
 def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
-    """Return a forecast for each stage of a plan, in its order.
+    """Return per stage of a plan what `dvc repro` would do and why, in order.
 
     Args:
         before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
@@ -87,7 +87,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Return {spec: stages that would run in a fresh clone with everything pulled}.
+    """Return {spec: stages that a clone with everything pulled would still run}.
 
     Outputs in this checkout are ignored, so this takes no longer than hashing code.
     """
@@ -135,7 +135,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: M
 def _deps(
     stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
 ) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Return {path: lock entry}, paths of unknown hash, and reasons for missing inputs."""
+    """Return ({input path: lock entry}, paths of unknown hash, reasons of missing inputs)."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:
@@ -214,7 +214,7 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
-    """Yield a reason for each leaf of two values that differs, or for a whole new subtree."""
+    """Yield a reason per leaf in which two parameter values differ."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))

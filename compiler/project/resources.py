@@ -37,7 +37,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """Work of a model per question: names of signals, number of draws, tokens."""
+    """What a model does per question: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -71,18 +71,18 @@ class Workload:
 
     @property
     def draw_tokens(self) -> int:
-        """Return the tokens of sampled answers in a question that shows them."""
+        """Return the tokens of sampled answers shown in a later question; 0 if none are."""
         return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
 
     @property
     def passes(self) -> int:
-        """Return the number of forward passes of a batch."""
+        """Return the number of forward passes for one batch of questions."""
         return self.max_new_tokens + self.priors + self.read_again + self.questions_about_answer
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Estimated bytes on the device for one batch, by what holds them."""
+    """Estimated bytes on the device for one batch, by use."""
 
     weights: float
     cache: float
@@ -95,7 +95,7 @@ class MemoryEstimate:
 
 
 def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
-    """Estimate the bytes on the device for one batch, by what holds them.
+    """Return the estimated bytes on the device for one batch, by use.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
     about the answer is read from a copy of it; activations = batch x 16 x the larger of prompt x hidden width and patches x the image
@@ -113,7 +113,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
 
 
 def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisation: str = "none") -> int:
-    """Return the largest power of two of questions whose batch fits; 0 if not even one does."""
+    """Return the largest batch, a power of two, that fits `room` bytes; 0 if none."""
     batch = 0
     while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room:
         batch = max(1, 2 * batch)
@@ -122,7 +122,7 @@ def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisat
 
 @dataclass(frozen=True)
 class Seconds:
-    """Estimated time of one question on a GPU, by phase, and its operations and traffic."""
+    """Estimated seconds of one question on a GPU, by phase."""
 
     prefill: float
     decode: float
@@ -136,7 +136,7 @@ class Seconds:
 
 
 def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
-    """Estimate the seconds that a GPU takes for one question of a batch, by phase.
+    """Return the estimated seconds per question in a batch on a GPU, by phase.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for
     every patch of an image) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
@@ -159,7 +159,7 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
 
 
 def measured_seconds(root: Path, spec: str, stage: str) -> float | None:
-    """Return the measured seconds per question of a stage's last run; None if unknown."""
+    """Return the seconds per answer of a stage's last run here; None if unknown."""
     try:
         record: Mapping[str, Any] = json.loads(textfiles.read_text(root / ".qualm" / "runs" / spec / f"{stage}.json"))
     except (textfiles.TextFileError, ValueError, RecursionError):
@@ -170,7 +170,7 @@ def measured_seconds(root: Path, spec: str, stage: str) -> float | None:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Speed and memory of a GPU.
+    """A GPU's speed, in operations and bytes a second, and its memory in bytes.
 
     Dense rates are by its data sheet, quoted from memory. A rate measured on this machine replaces them.
     """
@@ -190,7 +190,7 @@ class Gpu:
 
 
 def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Gpu:
-    """Create a card from TFLOPS at half and single precision, GB/s and GiB."""
+    """Return a GPU from TFLOPS at half and single precision, GB/s and GiB."""
     return Gpu(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
 
 
@@ -215,7 +215,7 @@ CARDS = {
 
 
 def parse_gpu(text: str) -> Gpu:
-    """Return a GPU by its name or by `TFLOPS GB/S GIB`, such as "989 4800 139".
+    """Return a GPU by name, or by three numbers "TFLOPS GB/S GIB"; else ProjectError.
 
     Raises:
         ProjectError: the text is neither.

@@ -21,7 +21,7 @@ def shipped() -> dict[str, str]:
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
-    """Write a benchmark as specs/NAME.yaml, with missing specs and prompts that it names.
+    """Write benchmark `source` as specs/NAME.yaml with all it needs; return the paths.
 
     Returns:
         Paths of the written files, from the root of the project.
@@ -54,7 +54,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    r"""Return a spec's text with another name, also in the commands of its comments.
+    r"""Return a spec's text with name `new`, also in commands of its comments.
 
     >>> print(renamed("# qualm run a\nname: a\ntitle: a and b", "a", "mine"))
     # qualm run mine

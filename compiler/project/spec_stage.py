@@ -21,7 +21,7 @@ from qualm.registry.formats import atomic, textfiles
 
 
 def run_spec_stage(project: Project, spec: str) -> int:
-    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue."""
+    """Compile a spec within its running pipeline; return 0, or 1 if the run must stop."""
     plan, default = project.plan(spec), project.run_wide.default
     path = pipeline_path(plan.spec, default)
     compiled = project.root / path
@@ -63,5 +63,5 @@ def _what_to_type(root: Path, spec: str) -> str:
 
 
 def _dvc_words() -> list[str]:
-    """Return the words of the commands of all parent processes, including DVC's."""
+    """Return the command-line words of all parent processes."""
     return [word for process in psutil.Process().parents() for word in process.cmdline()]

@@ -49,7 +49,7 @@ class _Asker:
         return int(self.args.get("attempts") or self.asks.get("attempts", 1))
 
     def prompt(self, root: Path) -> int:
-        """Return the maximum tokens of the prompts for one item, over all its requests."""
+        """Return the most tokens of the prompts for one item, summed over its requests."""
         given = self.args.get("prompt")
         files = (
             [root / str(given)] if given else [(self.plugin.path.parent / str(a)).resolve() for a in self.plugin.declares.get("ASSETS", ())]
@@ -63,14 +63,14 @@ class _Asker:
         return sum(lengths[: self.asks.get("requests", 1)])
 
     def load(self, root: Path, text: int, image: int, about: int = 0) -> Load:
-        """Return the load of one item; sizes in tokens, `about` describes the task."""
+        """Return the load of one item of `text` tokens; `about` are tokens on the task."""
         requests = int(self.asks.get("requests", 1))
         sent = self.prompt(root) + requests * (TURN + about + text + int(self.asks.get("pictures", 0)) * image)
         return Load(requests, sent, requests * int(self.args.get("max_new_tokens", 0))).times(self.attempts)
 
 
 def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings: Settings) -> Iterator[Cost]:
-    """Yield the estimated cost of each pair recipe and judge that asks a server."""
+    """Yield the cost estimate of each pair recipe and judge that asks a server."""
     for stage in stages:
         for ref in stage.refs if {"pairs", "judgements"} & stage.outputs.keys() else ():
             for asker in _askers(ref):
@@ -83,7 +83,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
 
 
 def sum_by_stage(costs: Sequence[Cost]) -> dict[str, Cost]:
-    """Return {stage: cost} with the costs of a stage's parts added up."""
+    """Return {stage: cost} with the parts of each stage added up."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
         before = by_stage.get(c.stage)
@@ -117,7 +117,7 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
 
 @dataclass(frozen=True)
 class _Items:
-    """Tokens of each item's text, or of one typical item if the datasets are not built."""
+    """Token counts of the items' texts, or of one typical item if not built."""
 
     texts: tuple[int, ...]
     built: bool

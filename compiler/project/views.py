@@ -44,7 +44,7 @@ def console() -> Console:
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
-    """Print what stages will do and why, those with equal reasons in one line.
+    """Print what stages will do and why, joining stages with equal reasons.
 
     With `verbose` a line per stage with every reason.
     """
@@ -81,7 +81,7 @@ def _print_forecast(action: Action, stages: Sequence[str], reasons: Sequence[str
 
 
 def print_kept(stages: Sequence[KeptAnswers]) -> None:
-    """Print how many stored answers inference stages reuse and compute."""
+    """Print per stage and in all how many stored answers are reused."""
     out = console()
     for stage in stages:
         if stage.computed is None:
@@ -94,7 +94,7 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
 
 
 def describe_kept(answers: KeptAnswers) -> str:
-    """Return text such as `600 answers kept from version 0.1.0, at most 60 draws to compute`."""
+    """Return "600 answers kept from version 0.1.0, at most 60 draws to compute"."""
     releases = list(answers.releases)
     origin = say.STORED_FROM_VERSION.format(version=releases[0]) if len(releases) == 1 else ""
     if len(releases) > 1:
@@ -109,7 +109,7 @@ def _families(counts: Mapping[str, int]) -> str:
 
 
 def print_needs(missing: Sequence[Need]) -> None:
-    """Print what only the user can provide."""
+    """Print what only a person can provide; nothing if nothing is missing."""
     if missing:
         out = console()
         out.print(say.NEEDS_TITLE)
@@ -118,7 +118,7 @@ def print_needs(missing: Sequence[Need]) -> None:
 
 
 def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -> None:
-    """Print memory and time of inference stages; with `verbose` the arithmetic too."""
+    """Print memory and time per inference stage; if `verbose` the arithmetic too."""
     if not estimates:
         return
     out = console()
@@ -141,7 +141,7 @@ def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -
 
 
 def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
-    """Print the duration of a run with parallel stages, and the share of each worker."""
+    """Print the duration of a parallel run and each stage's workers."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))
     out.print(say.PARALLEL_TITLE.format(options=escape(where)))
@@ -158,7 +158,7 @@ def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
 
 
 def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
-    """Print the questions that pair recipes make at most, by category and split."""
+    """Print the most questions that recipes make, by category and split."""
     if not counts:
         return
     out = console()
@@ -180,7 +180,7 @@ def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:
-    """Print requests to servers, their cost (`verbose`: arithmetic too) and money spent.
+    """Print requests and cost per stage, and the money spent so far.
 
     Args:
         cap: the most that this project may spend, in dollars; 0 = no limit.
@@ -226,7 +226,7 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
 
 
 def print_changes(changes: FileChanges, check: bool) -> None:
-    """Print what `qualm compile` wrote, moved and removed, or found out of date."""
+    """Print the files that `qualm compile` changed, or with `check` would change."""
     out = console()
     for path in changes.written:
         out.print((say.FILE_OUT_OF_STEP if check else say.FILE_WRITTEN).format(path=path))

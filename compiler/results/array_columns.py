@@ -25,11 +25,11 @@ INDICES = ("predicted", "right_option")
 
 
 class ArgumentError(ValueError):
-    """Invalid argument of a library function: where, expected, found."""
+    """Error of an invalid argument of a library function: where, expected, found."""
 
 
 def check_values(name: str, values: Floats) -> None:
-    """Raise ArgumentError for a number that this column cannot hold; NaN is missing."""
+    """Raise ArgumentError if a column holds a value out of its range; NaN is allowed."""
     if name in SHARES or name.startswith(RATED_BY):
         expected, wrong = "a number between 0 and 1", (values < 0) | (values > 1)
     elif name in INDICES:
@@ -42,7 +42,7 @@ def check_values(name: str, values: Floats) -> None:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list, array, series or Arrow array as a list, with NaN as None."""
+    """Return any column type as a list, NaN as None; ArgumentError if it is no column."""
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow; Polars, pandas; NumPy, torch
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -53,7 +53,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values as an Arrow column of a type, None and NaN as null, else ArgumentError."""
+    """Return values as an Arrow column of type `kind`, NaN as null; else ArgumentError."""
     rows = [value.tolist() if hasattr(value, "tolist") else value for value in as_list(values)]
     try:
         return pa.chunked_array([pa.array(rows, kind)])
@@ -62,7 +62,7 @@ def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def floats(name: str, values: Any) -> Floats:
-    """Return a column as floats (n,), None as NaN; lists per row as (n, K) padded with 0.
+    """Return a column as floats (n,), None as NaN; of lists as (n, K), padded with 0.
 
     Raises:
         ArgumentError: a value is no number.
@@ -81,7 +81,7 @@ def floats(name: str, values: Any) -> Floats:
 
 
 def common_length(columns: Mapping[str, Any]) -> int:
-    """Return the columns' number of rows; raise ArgumentError if they differ."""
+    """Return the columns' number of rows, 0 without any; ArgumentError if they differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ArgumentError(f"expected as many rows in every column, got {', '.join(f'{name}: {n:,}' for name, n in lengths.items())}")
@@ -89,7 +89,7 @@ def common_length(columns: Mapping[str, Any]) -> int:
 
 
 def frame(table: Any) -> pl.DataFrame:
-    """Return a mapping of columns, a pandas frame or an Arrow table as a Polars data frame.
+    """Return any table type (Polars, pandas, Arrow, dict of columns) as a Polars data frame.
 
     Raises:
         ArgumentError: it is none of these.
@@ -113,7 +113,7 @@ def frame(table: Any) -> pl.DataFrame:
 
 
 def describe_type(kind: pa.DataType) -> str:
-    """Return an Arrow type in words.
+    """Return an Arrow type in words: "a number", "a list of texts".
 
     >>> describe_type(pa.list_(pa.list_(pa.float64())))
     'a list of lists of numbers'

@@ -22,7 +22,7 @@ Quantile = Literal["standard", "numpy_higher"]
 
 @dataclass(frozen=True)
 class ConformalThreshold:
-    """Threshold with the settings of its calibration."""
+    """Calibrated conformal threshold with its settings, made by `calibrate`."""
 
     threshold: float
     """The largest score that a set admits; infinity where there are too few calibration groups for `alpha`: sets hold every option."""
@@ -35,7 +35,7 @@ class ConformalThreshold:
     empty_set: EmptySet
 
     def sets(self, probabilities: Any, uniform: Any = None) -> NDArray[np.bool_]:
-        """Return a mask (n, K) of the options in each question's prediction set.
+        """Return a boolean mask (n, K): True for the options in each prediction set.
 
         Args:
             probabilities: (n, K) or n lists: softmax over a question's own options; fewer options are padded with NaN.
@@ -60,7 +60,7 @@ def calibrate(
     empty_set: EmptySet = "argmax",
     uniform: Any = None,
 ) -> ConformalThreshold:
-    """Return the conformal threshold from calibration questions.
+    """Return the conformal threshold calibrated on questions with known right options.
 
     Without groups it is the k-th smallest score of the right options, k = ceil((n + 1)(1 - alpha)) (split conformal prediction; Vovk,
     Gammerman, Shafer, 2005). Sets by it hold the right option with a chance of at least 1 - alpha, on average over draws of calibration and
@@ -123,7 +123,7 @@ def calibrate(
 
 
 def _options(probabilities: Any) -> Floats:
-    """Return probabilities (n, K) that sum to 1, NaN beyond a question's last option."""
+    """Return probabilities (n, K), NaN beyond the options; ArgumentError if not summing to 1."""
     if isinstance(probabilities, np.ndarray) and probabilities.ndim == 2:
         probs = probabilities.astype(np.float64)
     else:

@@ -33,7 +33,7 @@ ASSUMED_VALUES = {"is_calibration": 0.0}
 
 
 def function_of(kind: str, name: str, make: Callable[[Plugin], Function]) -> Function:
-    """Return `make(plugin)` for the plugin of a name; for a module's `__getattr__`."""
+    """Return make(plugin) for a plugin's name; AttributeError if there is none."""
     if name.startswith("_"):
         raise AttributeError(name)
     try:
@@ -43,7 +43,7 @@ def function_of(kind: str, name: str, make: Callable[[Plugin], Function]) -> Fun
 
 
 def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
-    """Return the `Ref` of `"ece"` or `{"ece": {"bins": 10}}`, with all parameters filled in.
+    """Return the `Ref` of "ece" or {"ece": {"bins": 10}}, with all arguments.
 
     Raises:
         ArgumentError: there is no such plugin, or a parameter is wrong.
@@ -60,7 +60,7 @@ def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
 
 
 def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
-    """Return a plugin with all its parameters; ArgumentError if one is missing or wrong."""
+    """Return the `Ref` of a plugin with validated arguments; else ArgumentError."""
     problems: list[Problem] = []
     raw = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
     document = Document(raw, {(): Position(plugin.name)}, {}, {})
@@ -75,7 +75,7 @@ def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
 
 
 def check_settings(model: type[BaseModel], **values: Any) -> None:
-    """Raise ArgumentError for values that a model of the spec language refuses."""
+    """Raise ArgumentError if the `values` are invalid for a model of the spec language."""
     problems: list[Problem] = []
     validate.model(model, Document(values, {(): Position("")}, {}, {}), problems)
     if problems:
@@ -89,7 +89,7 @@ def _in_words(problems: Iterable[Problem]) -> str:
 def bind_arguments(
     plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
-    """Return {positional parameter: value} of a call, its `Ref`, {parameter: column read}.
+    """Return ({positional parameter: value}, the plugin's Ref, {parameter: column}).
 
     Returns:
         The value of each positional parameter; the plugin with its parameters; and the column that each positional parameter reads with
@@ -118,7 +118,7 @@ def bind_arguments(
 
 
 def estimator(plugin: Plugin) -> Function:
-    """Return an estimator as a function of columns, which gives (n,) uncertainties.
+    """Return a function from columns (one value a row) to uncertainties (n,).
 
     It gives (n,) uncertainties, HIGHER = MORE UNCERTAIN, NaN where undefined.
     """
@@ -138,7 +138,7 @@ def estimator(plugin: Plugin) -> Function:
 
 
 def metric(plugin: Plugin) -> Function:
-    """Return a metric as a function of columns, which gives one number.
+    """Return a function from columns (one value a row) to the metric, one float.
 
     It gives one number over all rows, NaN if undefined. Rows that lack a column are left out.
     """
@@ -161,7 +161,7 @@ def metric(plugin: Plugin) -> Function:
 
 
 def score(plugin: Plugin) -> Function:
-    """Return a nonconformity score as a function, which gives (n, K) scores of options.
+    """Return a function from probabilities (n, K) to nonconformity scores (n, K).
 
     It gives (n, K) scores of options, HIGHER = FITS WORSE, NaN beyond a question's last option.
     """
@@ -181,7 +181,7 @@ def _complete(plugin: Plugin, lacking: list[str]) -> None:
 
 
 def _named(function: Function, plugin: Plugin, gives: str) -> Function:
-    """Set a function's name, help and signature to the plugin's, and return it."""
+    """Set a function's name, docstring and signature from the plugin; return it."""
     both = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
         inspect.Parameter(name, both, **({"default": ASSUMED_VALUES[name]} if name in ASSUMED_VALUES else {}))
@@ -203,7 +203,7 @@ def _named(function: Function, plugin: Plugin, gives: str) -> Function:
 
 
 def _kind(column: str) -> pa.DataType:
-    """Return the Arrow type of an estimator's column, with numbers in double precision."""
+    """Return the Arrow type of a column that estimators read, floats as float64."""
     if is_internal(column):
         numbers = pa.list_(pa.float64())
         return pa.list_(numbers) if parse_internal(column).drawn else numbers

@@ -33,7 +33,7 @@ UNCERTAINTY = "uncertainty"
 
 
 class Resampling(BaseModel):
-    """Model that validates the interval, seed and comparison arguments of `score`, `compare`."""
+    """Validator of the arguments of `score` and `compare` on intervals and tests."""
 
     model_config = ConfigDict(strict=True)
     level: float = Field(gt=0, lt=1)
@@ -55,7 +55,7 @@ def score(
     resamples: int = 1000,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Compute metrics of answers with intervals, over all rows and over slices.
+    """Return a data frame: one row per metric, uncertainty and slice, with interval.
 
     The interval is the one that a spec's report has: resamples of whole groups, by the method that the metric declares
     (`qualm.runners.scoring.limits`). Rows that lack what a metric reads are left out of it and counted.
@@ -153,7 +153,7 @@ def compare(
     correction: str = "max_t",
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Compare two models' answers to the same questions: b minus a, by a paired test.
+    """Return a data frame: b minus a for each metric, with interval and paired test.
 
     The test is Student's t over whole groups (`qualm.runners.scoring.paired_tests`); p-values are corrected over all metrics of the call,
     together. That none is found is no evidence that there is no difference: `margin` tests for that. Calibration errors are compared by
@@ -244,7 +244,7 @@ def _differences_schema() -> dict[str, Any]:
 
 @contextmanager
 def _argument_errors() -> Iterator[None]:
-    """Turn the StageError of a metric that refuses columns into an ArgumentError."""
+    """Turn a StageError in the block into an ArgumentError."""
     from qualm.runners.runtime.stage import StageError
 
     try:
@@ -274,7 +274,7 @@ def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
 
 
 def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence[Metric]) -> None:
-    """Raise ArgumentError for a margin that belongs to no metric of the call."""
+    """Raise ArgumentError if a margin names no metric of the call, or one without margins."""
     of_label = {metric.label: metric for metric in metrics}
     for label in margin if isinstance(margin, Mapping) else ():
         if label not in of_label:
@@ -288,7 +288,7 @@ def _fields(metrics: Sequence[Metric]) -> list[str]:
 
 
 def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], groups: str | None, fields: Sequence[str]) -> Cell:
-    """Check a table of one model's answers and return it as the scorers' `Cell`.
+    """Return a table of one model's answers as a `Cell`; ArgumentError if invalid.
 
     Raises:
         ArgumentError: the table has no rows, lacks a column or has invalid values.
@@ -334,7 +334,7 @@ def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str],
 
 
 def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> None:
-    """Raise ArgumentError if probabilities do not sum to 1, or an option's index is too large."""
+    """Raise ArgumentError unless probabilities sum to 1 and option indices exist."""
     if probabilities.ndim != 2 or not probabilities.shape[1]:
         raise ArgumentError("option_probabilities: expected a list of numbers for each row, or null")
     sums = probabilities.sum(axis=1)
@@ -350,7 +350,7 @@ def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> No
 
 
 def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:
-    """Return a table's columns, and those derived from option probabilities that it lacks."""
+    """Return the columns, adding those that follow from option probabilities."""
     from qualm.runners.scoring.measuring.columns import option_columns
 
     known = np.where(np.isnan(probabilities).any(axis=1)[:, None], np.nan, probabilities)
@@ -361,7 +361,7 @@ def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str
 
 
 def _check(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequence[str]) -> None:
-    """Raise ArgumentError if a metric reads a column that the answers lack."""
+    """Raise ArgumentError if a metric reads a column that a cell lacks."""
     for cell in cells:
         for metric in metrics:
             reads = frozenset(metric.reads)
@@ -384,7 +384,7 @@ def _named(label: str, labels: Labels) -> dict[str, Any]:
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return both tables restricted to shared questions, in the order of the first."""
+    """Return (a, b) with shared values of column `on`, in the order of a; all rows if None."""
     if on is None:
         if a.height != b.height:
             raise ArgumentError(f"expected as many answers of both, got {a.height:,} and {b.height:,}; name the question's column by `on`")

@@ -35,14 +35,14 @@ NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Results of a spec at a revision, and the spec's stages there."""
+    """A spec's results and planned stages at a git revision."""
 
     results: Results
     stages: tuple[PlannedStage, ...]
 
 
 def commit_of(project: Project, revision: str) -> str:
-    """Return the commit hash of a git revision or DVC experiment.
+    """Return the full commit hash of a git revision or DVC experiment; else ProjectError.
 
     Raises:
         ProjectError: it stands for none, or for several experiments.
@@ -75,7 +75,7 @@ def specs_at(project: Project, commit: str) -> list[str]:
 
 
 def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False, tables: bool = False) -> Benchmark:
-    """Return the results and stages of a spec at a revision.
+    """Return a spec's results and stages at a revision, linked from the cache.
 
     Args:
         project: whose revision.
@@ -96,7 +96,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
 
 
 def scores_at(project: Project, revision: str, spec: str, pull: bool = False) -> Path:
-    """Return the path of scores.parquet of a spec at a revision.
+    """Return the path of a copy of scores.parquet as it was at a revision.
 
     Arguments and errors are those of `benchmark_at`.
     """
@@ -106,7 +106,7 @@ def scores_at(project: Project, revision: str, spec: str, pull: bool = False) ->
 
 
 def _scored(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
-    """Return (commit, {name: stage}, score stage, {path: locked hash}) of a spec."""
+    """Return (commit, {name: stage}, score stage, {path: locked MD5}) of a spec."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
@@ -142,7 +142,7 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
 
 
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
-    """Return {stage: lock entry} of a spec at a commit; {} if it has none there.
+    """Return {stage name: lock entry} of a spec at a commit; {} without any.
 
     The default spec's entries are in the lock of the root.
     """
@@ -156,7 +156,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
 
 
 def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
-    """Return (path, hash) of the locked output that is or contains a path."""
+    """Return (locked path, its MD5), where the locked path is `path` or a parent."""
     for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:
             return candidate, hashes[candidate]
@@ -166,7 +166,7 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
 
 
 def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
-    """Return a folder that holds links to cached objects, at the keys of `objects`."""
+    """Return a folder with links to cached files at their paths; ProjectError if not cached."""
     cache = cache_folder(project.root)
     if pull:
         _pull(project, {md5: path for path, md5 in objects.values()})

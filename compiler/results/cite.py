@@ -30,7 +30,7 @@ class Bibliography:
     without: list[str] = field(default_factory=list)
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Record what to cite for a name, or that there is nothing and what its card says."""
+        """Record citations (key -> BibTeX) for `name`, or that there are none and why."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
@@ -39,7 +39,7 @@ class Bibliography:
             self.without.append(f"{section}: {name}" + (say.CARD_SAYS.format(words=caveat) if caveat else ""))
 
     def text(self) -> str:
-        """Return the text of a .bib file, with comments on what each entry is cited for."""
+        """Return the text of a .bib file; comments say what each entry is cited for."""
         purposes = {
             key: "; ".join(f"{section}: {', '.join(names)}" for section, names in names_of.items())
             for key, names_of in self.cited_for.items()
@@ -53,7 +53,7 @@ class Bibliography:
 
 
 def bibliography(project: Project, spec: str | None) -> Bibliography:
-    """Return the references of a spec's data, models and plugins, in the order of the spec.
+    """Return the BibTeX entries of a spec's data, models, plugins and software, in this order.
 
     Raises:
         ProjectError: a plugin cites an unknown key, or BibTeX cannot be parsed.
@@ -95,7 +95,7 @@ def _model(bibliography: Bibliography, project: Project, name: str) -> None:
 
 
 def _published(name: str) -> Published | None:
-    """Return the published model of this name, or of its part after the slash; None without."""
+    """Return the published model of this name, with or without owner; else None."""
     return next((m for m in published().values() if name.lower() in (m.name.lower(), m.name.lower().partition("/")[2])), None)
 
 

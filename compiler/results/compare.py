@@ -41,7 +41,7 @@ def compare_results(
     pull: bool,
     metrics: Sequence[str] | None,
 ) -> None:
-    """Print a comparison of two models, specs or score tables: `qualm compare A B`."""
+    """Print how b differs from a (models, specs or score tables), as tables or JSON."""
     comparison = compare_scores(project, spec, a, b, revision, pull, metrics)
     if as_json:
         print_json(comparison)
@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return differences b minus a, paired by sample where both have answers; clean only.
+    """Return the differences b minus a of each metric as JSON values, clean answers only.
 
     Args:
         project: whose results they are.
@@ -99,14 +99,14 @@ def compare_scores(
 
 
 def compare_models(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Return the comparison of two models of a spec, as `compare_scores` does."""
+    """Return how model b differs from model a of one spec, like `compare_scores`."""
     side = ComparisonSide(results.spec, results)
     return _paired((side, {a: a}), (side, {a: b}), a, b)
 
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """Side of a comparison: results of a spec, or of one model."""
+    """One side of a comparison: a spec's results, or one model of them."""
 
     name: str
     results: Results
@@ -115,7 +115,7 @@ class ComparisonSide:
 
 
 def _load_side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """Return the side of a comparison that a text names, from this checkout or a revision."""
+    """Return the side that "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL" names."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
@@ -151,7 +151,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """Return the comparison of models with themselves at a revision, by the metrics `labels`.
+    """Return how models differ from themselves at a revision, for metrics `labels`.
 
     Raises:
         ProjectError: the revision's answers are missing, or the two share no model or metric.
@@ -170,7 +170,7 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Return the differences of two score tables' clean values, without intervals or tests.
+    """Return the differences yours minus mine of equal rows, without intervals or tests.
 
     Without samples there is no pairing and so no interval of the difference.
     """
@@ -244,7 +244,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
 
 def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Return the metrics chosen by plugin or label; all if none is named."""
+    """Return the metrics whose label or plugin is in `chosen`; all if that is empty."""
     names = {name for m in metrics for name in (m["label"], m["plugin"])}
     for name in chosen or ():
         if name not in names:
@@ -253,7 +253,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 
 
 def _test_of(stage: Stage) -> dict[str, Any]:
-    """Return the settings of the tests: the spec's `compare:`, or the defaults."""
+    """Return the test's name, margin, correction and family of a score stage."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
     settings = stage.params.get("compare") or Compare().model_dump()
@@ -261,7 +261,7 @@ def _test_of(stage: Stage) -> dict[str, Any]:
 
 
 def report_inputs(*sides: Chosen) -> list[str]:
-    """Report answers and judgements that differ from recorded hashes; return the sentences."""
+    """Print a warning per spec whose answers or judgements changed; return the warnings."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
         files.setdefault(side.results.root, []).extend(nested_paths(side.results.located_stage(set(models.values())).inputs))
@@ -269,7 +269,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
-    """Return {(name, dataset): `Cell` of clean answers}; `models` is {name: model behind it}."""
+    """Return {(name, dataset): clean `Cell`} for `models`, {name: model}."""
     cells = {}
     for cell in side.results.cells(set(models.values()), variant=CLEAN):
         main = main_setting(list(cell.settings))
@@ -279,7 +279,7 @@ def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[s
 
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
-    """Print differences as tables; significant rows are bright.
+    """Print a comparison as a table per model and dataset, with notes.
 
     They are green where b is better and red where a is.
     """
@@ -319,7 +319,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """Return a grid of differences; counts and scored shares only where they differ."""
+    """Return a grid with a row per difference; n and shares only where they differ."""
     from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.scored_share import shares_differ
 
@@ -350,7 +350,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
 
 
 def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a warning for each dataset and model whose scored shares differ between a and b."""
+    """Return a warning per dataset and model of which a and b score unequal shares."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}
@@ -364,7 +364,7 @@ def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list
 
 
 def _shares(difference: Mapping[str, Any]) -> str:
-    """Format both scored shares, marked if they differ too much for a fair comparison."""
+    """Return "SHARE A / SHARE B" of scored answers, with " (!)" if too unequal."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
@@ -372,7 +372,7 @@ def _shares(difference: Mapping[str, Any]) -> str:
 
 
 def _p(difference: Mapping[str, Any], name: str) -> str:
-    """Format a p-value; empty without a test."""
+    """Return the p-value under key `name` with four decimals; "" if there is none."""
     value = difference.get(name)
     return "" if value is None or math.isnan(value) else format(value, ".4f")
 

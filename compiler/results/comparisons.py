@@ -22,13 +22,13 @@ MAX_PLACES = 3
 
 
 def matching_tests(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
-    """Return the tests whose models, dataset, slice and metric are among clean score rows."""
+    """Return the tests of which both models have a clean score row among `scores`."""
     keys = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
     return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in keys for side in "ab")]
 
 
 def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:
-    """Print a table of differences from each baseline: metrics down, models across."""
+    """Print a table per dataset, slice and baseline: metrics down, models across."""
     for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
         here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
         models = list(dict.fromkeys(t["b"] for t in here))
@@ -42,7 +42,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
 
 
 def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return lines on metrics that are compared by another quantity, or not tested."""
+    """Return lines: metrics compared by another quantity, and metrics not tested."""
     metrics_by: dict[str, list[str]] = {}
     for metric, by in dict.fromkeys((t["metric"], compared_quantity(t.get("compared_by"))) for t in tests):
         if by:
@@ -66,7 +66,7 @@ def _place(test: Mapping[str, Any]) -> str:
 
 
 def metric_in_words(test: Mapping[str, Any]) -> str:
-    """Return a comparison's metric, with the quantity that it is compared by, if another."""
+    """Return the metric's label, with "(QUANTITY)" if compared by another."""
     by = compared_quantity(test.get("compared_by"))
     return f"{test['metric']} ({by})" if by else str(test["metric"])
 

@@ -14,7 +14,7 @@ from qualm.runners.results.results import Results as Results
 
 
 def load(spec: str | None = None, project: str | Path | None = None) -> Results:
-    """Load the results of a spec that was run, from its project's `results/`.
+    """Return the results of a spec that was run; warn if files differ from dvc.lock.
 
     Args:
         spec: Its name, or the path of its file; the project's default one without.

@@ -15,12 +15,12 @@ VERDICTS = {"b": "**better**", "a": "**worse**"}
 
 
 def marker(spec: str) -> str:
-    """Return the comment line by which a later page on the spec replaces this one."""
+    """Return an HTML comment that identifies the pull request comment on a spec."""
     return f"<!-- qualm diff {spec} -->"
 
 
 def markdown(changes: Mapping[str, Any]) -> str:
-    """Return the page on changed results as Markdown, without a line break at its end.
+    """Return the comment on changed results as Markdown, significant ones first.
 
     Args:
         changes: as `diff_revision` gives them.
@@ -79,7 +79,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
 
 
 def _cell(name: str) -> str:
-    """Return a name as code in a table's cell, so that `@name` and `#1` notify nobody."""
+    """Return a name as Markdown code for a table cell, which notifies nobody."""
     return code(name).replace("|", "\\|")
 
 

@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import add_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print the best estimators of each shown model, dataset and metric, ties included."""
+    """Print a line per model, dataset and metric: the best estimators."""
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))
@@ -25,7 +25,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
-    """Yield a line on each model, dataset and metric shown: which estimators may be best."""
+    """Yield a line per model, dataset and metric shown: its best estimators."""
     from qualm.runners.reporting.chance import none_beats_chance
     from qualm.runners.reporting.text import number
     from qualm.runners.scoring.scored_share import describe_unequal_shares
@@ -49,7 +49,7 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
 
 
 def _separation(best: Row, others: Sequence[Row]) -> str:
-    """Return words on how the best estimator compares with the others."""
+    """Return in words whether other estimators may be as good as the best."""
     if best["is_best"]:
         return say.BETTER_THAN_ALL.format(n=len(others)) if len(others) > 1 else say.BETTER_THAN_OTHER
     close = [row["candidate"] for row in others if row["may_be_best"]]

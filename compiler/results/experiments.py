@@ -12,7 +12,7 @@ from qualm.registry.system.git import output
 
 
 def experiments(project: Project, spec: str | None, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return a record of each experiment from the checked-out commit, latest last.
+    """Return per DVC experiment of HEAD, oldest first, its parameter and result changes.
 
     Returns:
         `name`, `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}) of each.

@@ -10,7 +10,7 @@ Edges = list[tuple[str, str]]
 
 
 def draw(plan: Plan, output_format: str, full: bool) -> str:
-    """Return a plan's graph of stages, or of their kinds unless `full`: dot, mermaid or svg."""
+    """Return the plan's stages, or if not `full` their kinds, as dot, mermaid or svg text."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
     if output_format not in forms:
         raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{output_format}'")
@@ -19,7 +19,7 @@ def draw(plan: Plan, output_format: str, full: bool) -> str:
 
 
 def _nodes(plan: Plan, full: bool) -> tuple[dict[str, tuple[str, str]], Edges]:
-    """Return {node: (kind, label)} and edges; nodes are stages if `full`, else their kinds."""
+    """Return ({node: (kind, label)}, [(from, to)]) of stages, or of kinds if not `full`."""
     owner = {out: s for s in plan.stages for out in s.outs}
     nodes: dict[str, tuple[str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
@@ -51,7 +51,7 @@ def _mermaid(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
 
 
 def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
-    """Return {node: length of the longest path to it}.
+    """Return {node: length of the longest path to it}, 0 for the first ones.
 
     Kinds of stages can form cycles (pairs made of pairs), of which one edge is ignored.
     """
@@ -71,7 +71,7 @@ def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
 
 
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
-    """Return the graph as SVG text, in layers from left to right by longest path."""
+    """Return the graph as SVG text, in columns from left to right."""
     depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():

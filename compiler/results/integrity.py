@@ -20,11 +20,11 @@ MAX_NAMES = 3
 
 
 class ChangedResultsWarning(UserWarning):
-    """Warning that a result file differs from the hash that dvc.lock records for it."""
+    """Warning that a result file differs from its hash in dvc.lock."""
 
 
 def changed_results(root: Path, paths: Iterable[str | Path]) -> list[str]:
-    """Return a sentence for each spec whose result files differ from the hashes in its lock.
+    """Return a sentence per spec of whose result files some differ from dvc.lock; or [].
 
     Missing files, files that no lock records, and paths outside `results/` are not reported. Hashes of unchanged files
     are remembered.
@@ -50,7 +50,7 @@ def changed_results(root: Path, paths: Iterable[str | Path]) -> list[str]:
 
 
 def report_changed(root: Path, paths: Iterable[str | Path]) -> list[str]:
-    """Print the sentences of `changed_results` on standard error, and return them."""
+    """Print the sentences of `changed_results` on standard error; return them."""
     notices = changed_results(root, paths)
     for notice in notices:
         complain(notice)
@@ -58,7 +58,7 @@ def report_changed(root: Path, paths: Iterable[str | Path]) -> list[str]:
 
 
 def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
-    """Return True if no result changed, or with `force`; report changed and unrecorded ones."""
+    """Return whether results may be exported: unchanged, or `force`; print warnings."""
     paths = list(paths)
     if report_changed(root, paths):
         if not force:
@@ -70,7 +70,7 @@ def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
 
 
 def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
-    """Return a sentence if a shown stage ran with other parameters than now, else "".
+    """Return a sentence if a stage before `shown` has new parameters since its run; or "".
 
     The stages that it reads from count too.
 
@@ -96,13 +96,13 @@ def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
 
 
 def _tracked(lock: dict[str, Any], spec: str, stage: str) -> dict[str, Any]:
-    """Return parameters and seed of a stage's last run; {} if the lock has no such stage."""
+    """Return {"params", "seed"} of a stage's last run from its lock; {} if not there."""
     content = lock.get(stage, {}).get("params", {}).get(f"specs/{spec}/stages/{stage}.json", {})
     return {key: content[key] for key in ("params", "seed") if key in content}
 
 
 def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (output, spec, lock file, recorded hash) of the outputs that hold these paths.
+    """Yield (output, spec, lock file, MD5 or "") for the outputs that hold these paths.
 
     Lock file and hash are "" where no lock names the output. Paths outside `results/` are left out.
     """
@@ -124,7 +124,7 @@ def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, st
 
 
 def _locks(root: Path, spec: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (path, stages) of `dvc.lock`, then of the spec's own lock, if they exist."""
+    """Yield (path, {stage: entry}) of dvc.lock and of the spec's own lock, if they exist."""
     for name in ("dvc.lock", f"specs/{spec}/dvc.lock"):
         file = root / name
         if file.is_file():
@@ -138,7 +138,7 @@ def _read_lock(file: Path, modified: int, size: int) -> dict[str, Any]:
 
 
 def _named(outputs: list[str]) -> str:
-    """Return some of the outputs' names as words, with the number of the others."""
+    """Return up to MAX_NAMES names as words, "a, b and c", and how many more."""
     if len(outputs) > MAX_NAMES:
         return say.list_some(outputs, MAX_NAMES)
     return " and ".join(filter(None, (", ".join(outputs[:-1]), outputs[-1])))

@@ -18,7 +18,7 @@ from qualm.runners.runtime.stage import ANSWERS, read_record
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:
-    """Return an output's ancestry: a tree of {path, md5, state, stage, params, code, inputs}.
+    """Return the tree of what made an output: {path, md5, state, stage, inputs...}.
 
     Raises:
         ProjectError: no recorded stage made this file.
@@ -92,7 +92,7 @@ def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict
 
 
 def _answers(key: str, root: Path, repo: Any) -> dict[str, Any]:
-    """Return {"answers": releases and libraries behind a stage's answers}; {} if unknown."""
+    """Return {"answers": Qualm releases and libraries that computed them}; {} if unknown."""
     spec, _, stage = key.partition("/")
     record = read_record(root, spec, stage).get(ANSWERS)
     tables = record.get("tables", {}) if isinstance(record, dict) else {}

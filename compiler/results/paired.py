@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def as_json(row: Row) -> Row:
-    """Return a row of corrected `differences` as JSON values, with the better side."""
+    """Return a corrected row of `differences` for JSON; `better` is "a", "b" or None."""
     from qualm.runners.scoring.families import verdict
 
     word = verdict(row["p_adjusted"], row["difference"], row["higher_is_better"])
@@ -37,7 +37,7 @@ def as_json(row: Row) -> Row:
 
 @dataclass(frozen=True)
 class McNemar:
-    """McNemar's exact test of right and wrong answers of two models to the same questions.
+    """Result of McNemar's exact test of two models' right and wrong answers.
 
     McNemar, Psychometrika 12, 1947.
     """
@@ -60,7 +60,7 @@ class McNemar:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """Return the exact two-sided p-value of the discordant pairs; 1 where there are none."""
+    """Return McNemar's exact two-sided p of the discordant counts; 1 if both are 0."""
     if only_a + only_b == 0:
         return 1.0
     from scipy.stats import binomtest
@@ -69,7 +69,7 @@ def mcnemar_p(only_a: int, only_b: int) -> float:
 
 
 def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
-    """Return both cells restricted to shared questions, and how many were left out.
+    """Return (a, b, number left out), both restricted to equal questions, in one order.
 
     A question is shared if its id, text, choices, truth and references are the same on both sides.
     """
@@ -91,7 +91,7 @@ def _shared(a: Samples, b: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _select_rows(cell: Cell, rows: NDArray[np.int64]) -> Cell:
-    """Return a copy of a cell with only some rows."""
+    """Return a copy of a cell with these rows, in this order."""
     from qualm.runners.data.aligned import Samples
     from qualm.runners.scoring.cells import Setting
 
@@ -122,7 +122,7 @@ def differences(
     seed: int,
     margin: float | Mapping[str, float] | None = None,
 ) -> list[tuple[Row, Evidence]]:
-    """Return a paired test of each metric that both cells allow; the cells must be aligned.
+    """Return (row, evidence for correction) of a paired test per metric; b minus a.
 
     Returns:
         A row of COMPARISONS for each, without models and corrected p, and its evidence. `plain_a` and `plain_b` are the metric's own
@@ -150,7 +150,7 @@ def differences(
 
 
 def mcnemar_tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:
-    """Return McNemar's test of each `accuracy` metric, over the metric's own rows.
+    """Return McNemar's test per pair of cells and `accuracy` metric, Holm-corrected.
 
     There is none where a rating is neither 0 nor 1.
     """

@@ -33,7 +33,7 @@ NONE, UNKNOWN = "none", "unknown"
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Requested power and level, and assumed values where no answers are stored."""
+    """Power, number of tests, and values assumed where no answers are stored."""
 
     power: float = 0.8
     tests: int = 1
@@ -45,13 +45,13 @@ class Assumptions:
 
     @property
     def level(self) -> float:
-        """Return the level of one test (Bonferroni), so that the family-wise level is at most .05."""
+        """Return the level of one test: 0.05 divided by the number of tests."""
         return 0.05 / self.tests
 
 
 @dataclass(frozen=True)
 class DetectableDifference:
-    """Smallest difference that a study can detect on one dataset and slice."""
+    """Smallest difference of two models that one dataset and slice can show."""
 
     dataset: str
     slice: str
@@ -80,7 +80,7 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
 def detectable_differences(
     project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions
 ) -> list[DetectableDifference]:
-    """Return the detectable difference of each dataset and slice.
+    """Return the smallest detectable difference per dataset, slice and metric.
 
     It follows from stored answers, or from assumptions about accuracy.
 
@@ -123,7 +123,7 @@ def _from_answers(
 
 
 def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
-    """Return the spec's metrics, plus accuracy if it is missing."""
+    """Return the spec's metrics, and `accuracy` if none of them is."""
     metrics: list[dict[str, Any]] = side.results.stage.params["metrics"]
     return (
         metrics if any(m["plugin"] == "accuracy" for m in metrics) else [*metrics, {"label": "accuracy", "plugin": "accuracy", "args": {}}]
@@ -131,7 +131,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
 
 
 def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[DetectableDifference]:
-    """Return what is detectable by each label of a metric, from the spread between models."""
+    """Return what is detectable per label of a metric, by the models' resamples."""
     import numpy as np
 
     from qualm.runners.scoring.measuring.evaluate import evaluate
@@ -201,7 +201,7 @@ def _reach(
 
 
 def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, console: Console) -> None:
-    """Print a table per dataset and metric, with a row per slice."""
+    """Print a table per dataset and metric, with a row per slice, and notes."""
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if assumptions.difference else [])
         grid = Grid([("slice", "left"), *((name, "right") for name in columns)], Text(f"{dataset} · {metric}", style="bold"))
@@ -227,7 +227,7 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
 
 
 def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
-    """Return the smallest detectable difference as text."""
+    """Return the smallest detectable difference as text, or "none" or "unknown"."""
     if row.smallest_difference is not None:
         return format_measure(row.smallest_difference)
     from qualm.runners.scoring.limits import FEWEST_GROUPS

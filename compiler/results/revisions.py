@@ -38,7 +38,7 @@ RESULTS = ""
 
 
 def diff_revision(project: Project, spec: str | None, revision: str, pull: bool = False) -> dict[str, Any]:
-    """Return how the working tree differs from a git revision or a DVC experiment.
+    """Return how spec text, parameters and results differ from a revision, tested.
 
     Args:
         project: the checkout.
@@ -70,7 +70,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
 
 def add_paired_tests(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
-    """Add a paired test to each changed row of `results`; return level, test and notes.
+    """Add a paired test to each changed row in place; return level, test and notes.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the
     results say (other questions, metrics that count otherwise), a test would be of another change, and is left out.
@@ -106,7 +106,7 @@ def add_paired_tests(project: Project, spec: str, revision: str, results: list[d
 
 
 def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return (changed results under perturbed variants, notes); [] and a note on failure."""
+    """Return (changed results under perturbations, notes); ([], note) if not to be had."""
     try:
         rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
     except ProjectError as error:
@@ -125,12 +125,12 @@ def _under_variants(scores: Path) -> dict[Key, float]:
 
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Return (changed parameters, changed results) between two commits, as `diff_files`."""
+    """Return (changed parameters, changed results) of a spec between two commits."""
     return diff_files(_files_at(project, spec, old), _files_at(project, spec, new))
 
 
 def diff_files(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Return (changed parameters, changed results) between two states of a spec.
+    """Return (changed parameters, changed results) between two states of files.
 
     Parameters are {stage, change}; results {model, dataset, variant, metric, old, new, change}.
     """
@@ -154,7 +154,7 @@ def _files_at(project: Project, spec: str, commit: str) -> Files:
 
 
 def _files_here(project: Project, plan: Plan) -> Files:
-    """Return {stage: content} as the spec compiles now, and the results.
+    """Return {stage: content, "": results} of the working tree, as compiled now.
 
     For an unchanged spec the stages are as they lie on disk.
     """

@@ -15,7 +15,7 @@ from qualm.registry.text import print_json
 
 
 def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
-    """Return the facts of a spec's report and of its last run here (`run`; None if none).
+    """Return how a spec's results were made: facts, models, data, last run, times.
 
     Raises:
         ProjectError: the spec has no report.

@@ -33,7 +33,7 @@ def score_stage_of(plan: Plan) -> PlannedStage:
 
 
 def read_spec_results(project: Project, spec: str | None, verify: Verify | None = None) -> Results:
-    """Return the results of a spec in this checkout.
+    """Return a spec's results in this checkout; files are read when asked for.
 
     `verify` is called with the paths that are about to be read.
 
@@ -45,7 +45,7 @@ def read_spec_results(project: Project, spec: str | None, verify: Verify | None 
 
 
 def results_in(stages: Iterable[PlannedStage], scored: PlannedStage, spec: str, root: Path, verify: Verify | None = None) -> Results:
-    """Return the results of a plan's score stage, whose files are below `root`."""
+    """Return the results of a score stage whose files are below `root`."""
     from qualm.runners.results.results import Results
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import Stage
@@ -57,7 +57,7 @@ def results_in(stages: Iterable[PlannedStage], scored: PlannedStage, spec: str, 
 
 
 def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
-    """Return the names of a plan's abstaining models and of its baselines."""
+    """Return the names MODEL+METHOD of a plan's abstaining models and blind baselines."""
     names: dict[str, None] = {}
     for stage in stages:
         if "abstentions" in stage.outputs:
@@ -72,7 +72,7 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path, *filters: pl.Expr) -> list[Row]:
-    """Return the rows of a score table that fit, with labels as `metric`.
+    """Return a score table's rows that pass the filters, labels under `metric`.
 
     Raises ProjectError if there is no table.
     """
@@ -92,7 +92,7 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return the score rows that fit all filters; by default clean ones over all questions.
+    """Return the rows that pass all filters; by default clean ones over all questions.
 
     Name a metric by label, with or without brackets, or by plugin.
 
@@ -129,14 +129,14 @@ def _names(label: str) -> tuple[str, str, str]:
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
-    """Return the setting whose test rows a metric's label is over; "" if over all rows."""
+    """Return the conformal setting on whose test rows a metric is; "" if on all rows."""
     where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def conformal_settings(labels: Iterable[str]) -> list[str]:
-    """Return the conformal settings that metrics' labels name.
+    """Return the conformal settings that the labels name, in order, each once.
 
     Only labels of the mean over scores (`[SETTING/mean]`) count.
     """

@@ -38,7 +38,7 @@ def show_results(
     slices: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """Print the scores of a spec that fit the filters, as tables or JSON: `qualm show`.
+    """Print a spec's scores that pass the filters, with warnings, or as JSON.
 
     Without filters the clean variant, all questions and macro averages, and one conformal setting.
     """
@@ -71,7 +71,7 @@ def show_results(
 
 
 def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] | None = None) -> None:
-    """Print scores, a table per dataset, variant and slice: metrics down, models across.
+    """Print a table per dataset, variant and slice: metrics down, models across.
 
     `settings` are the conformal ones, where these rows may not hold a mean over scores that tells.
     """
@@ -94,7 +94,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
 
 
 def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
-    """Yield a line on each metric with many unread answers: its values if these counted."""
+    """Yield a line per metric with many unread answers: its values if all were wrong or right."""
     for metric in dict.fromkeys(r["metric"] for r in rows):
         of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := describe_bounds(r))}
         if of:
@@ -103,7 +103,7 @@ def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
 
 
 def intervals_in_words(rows: Sequence[Row]) -> str:
-    """Return a phrase on the intervals of scores: level and resamples; "" without any."""
+    """Return a phrase with level and resamples of the intervals; "" without any."""
     having = [r for r in rows if r.get("low") is not None and r.get("level")]
     if not having:
         return ""
@@ -115,7 +115,7 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
 
 
 def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Print who decides whether answers abstain, where a value rests on it."""
+    """Print who decides on abstentions, if a metric in `rows` depends on it."""
     from qualm.runners.scoring.apply_judge import depends_on_abstentions, describe_abstention_judges
 
     if any(depends_on_abstentions(name) for name in dict.fromkeys(plugin_of(r["metric"]) for r in rows)):
@@ -123,7 +123,7 @@ def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Seq
 
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:
-    """Print each coverage outside its expected band, and how many lie within."""
+    """Print each coverage outside its band, then how many lie within."""
     from qualm.runners.reporting.text import promised
 
     coverages = [(row, text) for row in rows if (text := promised(row))]
@@ -136,7 +136,7 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
-    """Print why values (and `intervals`) are undefined, and warnings on unscored answers."""
+    """Print why values or intervals are undefined, and warnings on unscored answers."""
     from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings, lexical_warnings, metric_notes, unscored_warnings
 
     for line in [*metric_notes(rows, intervals, fold=True), *(few_group_warnings(rows) if intervals else ())]:
@@ -146,7 +146,7 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
 
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
-    """Print under which variants models collapse, also variants that are not shown."""
+    """Print a warning per model and dataset that collapses under some variant."""
     from qualm.runners.scoring.score_warnings import collapse_warnings
 
     for line in collapse_warnings(rows):

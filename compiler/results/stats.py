@@ -28,7 +28,7 @@ _PICTURES, _QUESTIONS = _SHORT
 
 
 def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
-    """Print counts of every dataset and pair set of a spec on disk; name the others.
+    """Print counts of a spec's datasets that are on disk, and name those that are not.
 
     Raises:
         ProjectError: none of them is.
@@ -58,7 +58,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """Return the counts of a dataset folder, counted now if not stored; None if absent."""
+    """Return the counts of a dataset folder, stored or counted now; None if absent."""
     from qualm.runners.data.statistics import FILE, read_counted_samples, statistics
 
     if not (folder / FILE).is_file():
@@ -71,7 +71,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return rows on how well question or image alone tell answerability; [] with one class.
+    """Return rows: how well question or image alone predict answerability; or [].
 
     Their columns are SHORTCUTS; there are none with one class.
     """
@@ -86,7 +86,7 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
 
 
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
-    """Print one dataset: images and questions by category and split, recipes, shortcuts."""
+    """Print one dataset's counts by category and split, its recipes and shortcuts."""
     across = _counts(name, counts, across=True)
     fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
     table = across if fits else _counts(name, counts, across=False)
@@ -120,12 +120,12 @@ def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None
 
 
 def _width(table: Table, console: Console) -> int:
-    """Return the width in characters that the whole table would take."""
+    """Return the width in characters that a table needs unwrapped."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
-    """Return a table of counts with categories as columns if `across`, else as rows."""
+    """Return a table of counts, with a column per category if `across`, else a row."""
     cells, categories = counts["cells"], [*counts["categories"], ALL]
     rows: list[tuple[str, str, dict[str, str]]] = []
     for split in counts["splits"]:
@@ -159,7 +159,7 @@ def _pair(a: int, b: int) -> str:
 
 
 def _heading(category: str) -> Text:
-    """Return `epistemic/knowledge` on two lines, as a column's heading."""
+    """Return "epistemic/knowledge" on two lines; "(none)" for ""."""
     return Text(category.replace("/", "\n", 1) if category else "(none)")
 
 

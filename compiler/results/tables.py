@@ -12,7 +12,7 @@ from qualm.registry.system.grids import Grid
 
 
 def format_measure(value: float | None) -> str:
-    """Return a measure as text, as in the report but with an ASCII minus.
+    """Return a measure as text with three decimals and an ASCII minus.
 
     >>> format_measure(0.12345), format_measure(-0.5), format_measure(None)
     ('0.123', '-0.500', 'undefined')
@@ -29,7 +29,7 @@ def metrics_down(
     cell_text: Callable[[Row | None], Text],
     unscored: bool = False,
 ) -> Grid:
-    """Return a grid with a row per metric, a column per model, and numbers of questions.
+    """Return a grid: a row per metric, a column per model, then n.
 
     Args:
         title: of the table.
@@ -49,7 +49,7 @@ def metrics_down(
 
 
 def _unscored(cells: Sequence[Row]) -> str:
-    """Return words on how many questions have no score, and scored shares; "" if all have one."""
+    """Return " (+N unscored, scored SHARES)" of the cells; "" if all are scored."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     left = max((cell["n_unscored"] for cell in cells), default=0)
@@ -62,7 +62,7 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 
 def value_text(row: Row | None) -> Text:
-    """Return a value with its interval as text; `undefined`, or a dash if not measured."""
+    """Return a row's value and interval as styled text; "undefined", or a dash."""
     from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
     if row is None:

@@ -26,14 +26,14 @@ FREE = 0.7
 
 
 def check_address(on: str | None) -> None:
-    """Raise ProjectError for an empty address, such as an unset shell variable."""
+    """Raise ProjectError if `--on` is empty or blank; None, no cluster, is fine."""
     if on is not None and not on.strip():
         raise ProjectError("--on: expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing; leave `--on` out for no cluster")
 
 
 @contextmanager
 def open_cluster(on: str) -> Iterator[str]:
-    """Yield the address of the cluster `on`, after starting one for `ray`; empty for none."""
+    """Yield the cluster's address, "" for no cluster; `ray` starts one and stops it after."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:
@@ -49,7 +49,7 @@ def open_cluster(on: str) -> Iterator[str]:
 
 
 def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
-    """Return what a cluster, or this machine, offers: `CPU`, `GPU`, `memory` in bytes.
+    """Return {"CPU", "GPU": counts, "memory": bytes} that a cluster or this machine offers.
 
     Raises:
         ProjectError: Ray is not installed, or the cluster cannot be reached.
@@ -68,7 +68,7 @@ def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
 
 
 def save_memory_estimates(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
-    """Write the estimated bytes of memory per worker of each inference stage to a file."""
+    """Write {stage: estimated bytes of memory per worker} to .qualm for inference stages."""
     sizes = {e.stage: int(e.memory.total) for e in estimate(plan, forecasts, root, settings) if e.memory is not None}
     # By a file and not a parameter: an estimate must not make a stage run anew.
     atomic.write_text(root / MEMORY / f"{plan.spec}.json", json.dumps(sizes, sort_keys=True) + "\n")

@@ -43,7 +43,7 @@ _REPORTED = re.compile(rf"ERROR: failed to reproduce (?:'.+': failed to run: {ST
 def start(
     root: Path, arguments: Sequence[str], environment: Mapping[str, str], log: Path, output: IO[bytes] | None
 ) -> subprocess.Popen[bytes]:
-    """Start the process `dvc ARGUMENTS` in a project's root; DVC's messages go to `log`.
+    """Start `dvc ARGUMENTS` in the project's root and return the process; it writes to `log`.
 
     Args:
         output: file for what stages print; None leaves it on the streams of this process.
@@ -54,7 +54,7 @@ def start(
 
 
 class LogReader:
-    """Parser of DVC's log: lines become events begin, end, failed, interrupted and error."""
+    """Parser of DVC's log: `read` yields the events that a line stands for."""
 
     def __init__(self) -> None:
         self._stage, self._outcome = "", ""
@@ -94,7 +94,7 @@ class LogReader:
 
 
 def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
-    """Write a DVC configuration that verifies every download; return `base` with its folder.
+    """Write a DVC configuration that verifies downloads; return `base` set to use it.
 
     It is set at the level of the system's configuration, so that the user's own files stay as they are.
     """
@@ -114,7 +114,7 @@ def has_remote(root: Path) -> bool:
 
 
 def remove_stale_locks(root: Path) -> None:
-    """Remove DVC's lock file `rwlock` if a kill cut it short or its processes have ended.
+    """Delete DVC's `rwlock` if it is cut short or all its processes have ended.
 
     DVC refuses a list that a kill cut short, and takes a zombie, or another process of the same number, for the one in the list.
     """
@@ -133,7 +133,7 @@ def remove_stale_locks(root: Path) -> None:
 
 
 def _may_hold(pid: int, written_at: float) -> bool:
-    """Return whether process `pid` runs and began before the lock was written (seconds)."""
+    """Return whether process `pid` runs and began before time `written_at` (seconds)."""
     try:
         return is_running(pid) and bool(psutil.Process(pid).create_time() <= written_at + CLOCK_TOLERANCE)
     except psutil.NoSuchProcess:
@@ -143,7 +143,7 @@ def _may_hold(pid: int, written_at: float) -> bool:
 
 
 def mend_lock(path: Path) -> bool:
-    """Drop the last entry of a `dvc.lock` that a kill cut short; return True if it was cut.
+    """Drop the last, cut entry of a `dvc.lock` after a kill; return whether it was cut.
 
     DVC restores the stage of the dropped entry from its run cache. A lock that is damaged in another way is left as it is.
     """
@@ -169,7 +169,7 @@ def _is_lock(text: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run `dvc ARGUMENTS[1:]` with its messages in ARGUMENTS[0]; return its exit status."""
+    """Run `dvc ARGUMENTS[1:]` with its output in file ARGUMENTS[0]; return its exit status."""
     die_with_parent()
     # Python's names only: stages inherit the file descriptors, and what they print goes elsewhere.
     sys.stdout = sys.stderr = log = Path(arguments[0]).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end

@@ -57,7 +57,7 @@ class ExportRequest:
 
 
 def export_results(project: Project, request: ExportRequest) -> bool:
-    """Write an export's files and say what they are; return False if results were changed.
+    """Write an export and print what it has; return False if changed results forbid it.
 
     Returns:
         False if nothing was written because results differ from their recorded hashes.
@@ -163,7 +163,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """Map each requested dataset, by default each pair set, to its folder."""
+    """Return {dataset: its folder} of the requested ones, by default the pair sets."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers
@@ -223,7 +223,7 @@ def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
 
 
 def _credits(resolved: Resolved) -> dict[str, DatasetCredits]:
-    """Map each dataset to its credits; a pair set joins the credits of its sources."""
+    """Return {dataset: title, licence, citation...}; a pair set joins those of its sources."""
     from qualm.runners.plugins.exports import DatasetCredits
 
     about_of: dict[str, DatasetCredits] = {}
@@ -260,14 +260,14 @@ def _revision(root: Path) -> str:
 
 
 def _now() -> datetime:
-    """Return the current time, or SOURCE_DATE_EPOCH, which makes exports repeatable."""
+    """Return the time now in UTC, or that of SOURCE_DATE_EPOCH, for repeatable exports."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     return datetime.fromtimestamp(int(fixed), UTC) if fixed and fixed.isdecimal() else datetime.now(UTC)
 
 
 @contextmanager
 def _staging(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder near `out`, so that renaming moves its files there."""
+    """Yield an empty folder on the disk of `out`; delete what is left in it after the block."""
     parent = next(p for p in (out, *out.parents) if p.is_dir())
     folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=parent))
     try:

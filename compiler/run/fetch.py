@@ -32,7 +32,7 @@ HERE, TO_FETCH, BY_HAND, FAILED, BY_RUN = "here", "to fetch", "by hand", "no ans
 
 @dataclass
 class FetchItem:
-    """A dataset, model or spec that a spec needs: a row of `qualm fetch`, and its download."""
+    """One row of `qualm fetch`: a dataset, model or spec, its state, and its download."""
 
     what: str
     kind: str
@@ -72,7 +72,7 @@ class FetchItem:
 
 
 def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[FetchItem]:
-    """Return an item for each dataset, hub model and earlier spec that a spec's run needs.
+    """Return an item per earlier spec, entry and hub model that a run needs, in this order.
 
     Args:
         before: specs that a run of this one runs first, for their models.
@@ -94,7 +94,7 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
 
 
 def _describe_models(other: Plan, plan: Plan) -> str:
-    """Say which models of spec `other` a plan reads, and that a run makes them first."""
+    """Return a sentence on which models of spec `other` the plan reads."""
     start = f"results/{other.spec}/models/"
     models = {path.removeprefix(start) for stage in plan.stages for path in nested_paths(stage.inputs) if path.startswith(start)}
     if models:
@@ -103,7 +103,7 @@ def _describe_models(other: Plan, plan: Plan) -> str:
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> FetchItem:
-    """Return the item of a card, which no spec needs to name.
+    """Return the item of a card's own entry; ProjectError if the data are generated.
 
     Args:
         upgrade: resolve branches and tags anew.
@@ -188,7 +188,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
-    """Return a function that lists a folder's missing images; None to fetch all files."""
+    """Return a function from a folder to its missing images; None if all files are fetched."""
     params = [
         ({**{k: v for k, v in stage.params.items() if k != "balance"}, "limit": limit} if limit else stage.params, stage.seed)
         for stage in sources
@@ -205,7 +205,7 @@ def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | Non
 
 
 def _max_questions(params: Mapping[str, Any]) -> int:
-    """Return the maximum number of questions of a data stage, by its `balance` or `limit`."""
+    """Return the most questions of a data stage, by its `balance` or `limit`."""
     if "balance" in params:
         return 2 * int(params["balance"]["take"])
     limit = params["limit"]
@@ -218,7 +218,7 @@ def _pin(root: Path, name: str) -> str:
 
 
 def _host(card: Card) -> str:
-    """Format the source of a card's files: the hub repository, or the first host and a count."""
+    """Return where a card's files are: "hub:OWNER/NAME", or the first host and how many more."""
     if card.fetch is None:
         return card.source.split("/")[2] if "//" in card.source else card.source
     if card.fetch.repo:

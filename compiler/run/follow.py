@@ -25,7 +25,7 @@ REFRESH_PER_SECOND = 2
 
 
 class Follower:
-    """Context that prints the progress of a run; `update` prints new events and output."""
+    """Context manager that shows a run's progress: finished stages, running ones live."""
 
     def __init__(self, console: Console, events: Path, words: Path, stages: int, quiet: bool = False) -> None:
         self._out, self._stages, self._quiet = console, stages, quiet
@@ -50,7 +50,7 @@ class Follower:
         self._line.stop()
 
     def update(self) -> None:
-        """Print the events and output lines that were appended since the last call."""
+        """Print all events and output lines since the last call."""
         for line in self._events.lines():
             # What a stage printed before an event is shown before it: the two files have no common clock.
             self._say_words()
@@ -103,7 +103,7 @@ class Follower:
             self._say(f"{self._named(stage)}: {how} ({seconds:.1f} s)", style)
 
     def _named(self, stage: str) -> str:
-        """Format a stage as `[ 3/12] judge`, or `[ 3/12] SPEC/judge`; data have no number."""
+        """Return "[ 3/12] SPEC/STAGE" of a stage's address; data have no number."""
         if stage.endswith(".dvc"):
             return stage.removesuffix(".dvc")
         number, width = self._numbers.setdefault(stage, len(self._numbers) + 1), len(str(self._stages))
@@ -143,7 +143,7 @@ class _Steps(ProgressColumn):
 
 
 class Tail:
-    """Reader of a file that grows: `lines` yields the complete lines since its last call."""
+    """Reader of a growing file; `lines` yields the complete lines since its last call."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, 0

@@ -18,7 +18,7 @@ HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--f
 
 
 def objects_now(root: Path) -> dict[str, str]:
-    """Map the hash of each DVC object that a clone of this commit needs to its path."""
+    """Return {MD5: path} of the DVC objects that a clone of this commit needs."""
     tracked, objects = tracked_files(root), dict[str, str]()
     for name in sorted(tracked):
         if records_hashes(name) and is_file(root / name):
@@ -27,7 +27,7 @@ def objects_now(root: Path) -> dict[str, str]:
 
 
 def objects_of_history(root: Path) -> tuple[dict[str, str], set[str]]:
-    """Map objects of all commits to paths; also return DVC files that cannot be read."""
+    """Return ({MD5: path} of objects of all commits, DVC files that cannot be read)."""
     lines = git(root, *HISTORY, "--raw", "--no-abbrev", "--", ":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc").splitlines()
     names = {line.split()[3]: line.partition("\t")[2].strip('"') for line in lines}
     objects, unreadable = dict[str, str](), set[str]()
@@ -40,7 +40,7 @@ def objects_of_history(root: Path) -> tuple[dict[str, str], set[str]]:
 
 
 def objects_of_runs(root: Path) -> dict[str, str]:
-    """Map the hash of each object that this checkout's run cache restores to its path."""
+    """Return {MD5: path} of the objects that DVC's run cache here restores."""
     objects: dict[str, str] = {}
     for file in sorted((cache_folder(root) / "runs").glob("*/*/*")):
         with suppress(DvcStateError):  # DVC ignores damaged records too
@@ -49,7 +49,7 @@ def objects_of_runs(root: Path) -> dict[str, str]:
 
 
 def with_files(objects: Mapping[str, str], *stores: Path) -> dict[str, str]:
-    """Return {hash: path} of objects and of the files in folders whose listing a store has."""
+    """Return `objects` with {MD5: path} of the files in their folders, as listed in a store."""
     files: dict[str, str] = {}
     for md5, path in objects.items():
         if md5.endswith(".dir"):
@@ -67,7 +67,7 @@ def tracked_files(root: Path) -> set[str]:
 
 
 def ever_tracked(root: Path) -> set[str]:
-    """Return the paths of all files that any commit added, also of those deleted later."""
+    """Return the paths of all files that any commit added, even if deleted later."""
     return set(git(root, *HISTORY, "--diff-filter=A", "--name-only", "-z").replace("\n", "\0").split("\0")) - {""}
 
 

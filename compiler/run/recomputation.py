@@ -29,7 +29,7 @@ Answer = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class AnswerSelection:
-    """Samples, variants and models whose answers `--again` recomputes; empty means all."""
+    """Samples, variants and models of which `--again` recomputes answers; () means all."""
 
     samples: Sequence[str] = ()
     variants: Sequence[str] = ()
@@ -37,10 +37,10 @@ class AnswerSelection:
 
 
 class Recomputation:
-    """Recomputation of a finished spec's answers: find, remove, and compare with the new ones."""
+    """Answers of a finished spec to be computed again and compared with the old ones."""
 
     def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: AnswerSelection) -> None:
-        """Find the selected answers in the store and the tables, without reading weights.
+        """Find the selected answers in store and tables; ProjectError if there are none.
 
         Raises:
             ProjectError: an unknown sample, variant or model; answers that are out of date or recorded.
@@ -76,19 +76,19 @@ class Recomputation:
         return [stage.name for stage, _, _ in self._found]
 
     def announce(self, out: Console) -> None:
-        """Print how many answers are recomputed, and whether they may come out differently."""
+        """Print how many answers will be recomputed, and whether they may differ."""
         parts = ", ".join(f"{n:,} {name}" for name, n in self._counts.items())
         out.print(say.RECOMPUTED_ANSWERS.format(counts=parts, stages=escape(", ".join(self.stages))))
         out.print(say.SERVED_ANSWERS_DIFFER if self._is_served else say.LOCAL_ANSWERS_REPEAT, soft_wrap=True)
 
     def forget(self) -> None:
-        """Remove the selected answers from the store, so that the next run computes them."""
+        """Remove the selected answers from the store, so that the next run recomputes them."""
         with chdir(self._project.root):
             for _, store, keys in self._found:
                 store.forget(keys)
 
     def report(self, out: Console) -> None:
-        """Print how many recomputed answers are the same, and list those that differ."""
+        """Print how many recomputed answers are unchanged, and those that changed."""
         after = self._read()
         changed = [place for place in sorted(self._before) if after.get(place) != self._before[place]]
         n, n_changed = len(self._before), len(changed)
@@ -152,7 +152,7 @@ class Recomputation:
         self._found.append((planned, store, kept))
 
     def _read(self) -> dict[Answer, dict[int, Any]]:
-        """Map each selected answer to its text or chosen option, by number of the draw."""
+        """Return {answer: {draw number: text or chosen option}} of the selected answers."""
         return {place: draws for stage, _, _ in self._found for place, draws in self._rows(stage) if place in self._places}
 
     def _rows(self, stage: PlannedStage) -> Iterator[tuple[Answer, dict[int, Any]]]:

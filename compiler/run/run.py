@@ -54,7 +54,7 @@ def run_pipeline(
     pull: bool = True,
     again: AnswerSelection | None = None,
 ) -> int:
-    """Rebuild a spec's results; return 0, 1 on failure, or 130 on Ctrl-C.
+    """Rebuild a spec's results; return 0, 1 on failure, or 130 if interrupted.
 
     Args:
         spec: name or path; the default one if None.
@@ -159,7 +159,7 @@ def _run(
 
 
 def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> ParallelStages:
-    """Return stages that are not up to date, and their GPUs; mark the specs as compiled."""
+    """Return the stages that are not up to date, with GPUs; write the specs' markers."""
     default, settings, stages = project.run_wide.default, project.settings, dict[str, PlannedStage]()
     for number, plan in enumerate(plans):
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
@@ -176,13 +176,13 @@ def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
 
 
 def _stage_address(plan: Plan, stage: str, default: str) -> str:
-    """Return a stage's address: `specs/SPEC/dvc.yaml:STAGE`; `STAGE` in the default spec."""
+    """Return a stage's name for DVC: "specs/SPEC/dvc.yaml:STAGE", or "STAGE" by default."""
     place = pipeline_path(plan.spec, default)
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 
 
 def full_disks(root: Path) -> list[str]:
-    """Return a text on each almost full disk that a run writes to; [] if there is room."""
+    """Return a message per disk of project and cache that is full; [] if there is room."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
     return [say.SPACE_LEFT.format(folder=place, size=format_size(free)) for place, free in left.items() if free < MIN_FREE_BYTES]
@@ -205,7 +205,7 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
 
 @contextmanager
 def hold_run_lock(root: Path) -> Iterator[str | None]:
-    """Hold a project's run lock; yield None, or a message about the run that already has it."""
+    """Hold the project's run lock in the block; yield None, or who holds it already."""
     lock = ProcessLock(root / RUN_LOCK)
     if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
         yield say.WAIT_OR_STOP.format(busy=say.RUN_BUSY.format(process=lock.holder or say.RUN_JUST_BEGAN))
@@ -217,7 +217,7 @@ def hold_run_lock(root: Path) -> Iterator[str | None]:
 
 
 def _describe_lock_holder(root: Path) -> str:
-    """Return a message that names the DVC process which holds the locks, if they name it."""
+    """Return a message on the DVC process that holds DVC's lock, if it is known."""
     try:
         held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))
         first = next(iter([*held.get("write", {}).values(), *(who for readers in held.get("read", {}).values() for who in readers)]), None)

@@ -36,7 +36,7 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class ParallelStages:
-    """Stages to run in parallel, with the number of jobs and the GPUs for them."""
+    """Stages to run in parallel, the number of jobs, and the GPUs to share."""
 
     stages: Mapping[str, PlannedStage]
     """Stages by their DVC name, such as `specs/mine/dvc.yaml:score`."""
@@ -45,7 +45,7 @@ class ParallelStages:
     """GPUs as in CUDA_VISIBLE_DEVICES, one per stage; empty lets every stage see all."""
 
     def dependencies(self) -> dict[str, set[str]]:
-        """Map each stage to the stages it depends on; each pipeline's stage `spec` is one of them."""
+        """Return {stage: stages that must end before it}, stage `spec` included."""
         makers = {out: name for name, stage in self.stages.items() for out in stage.outs}
         specs = {name: f"{name.rpartition(':')[0]}:{SPEC_STAGE}" for name in self.stages}
         before = {name: {specs[name], *(makers[path] for path in stage.deps if path in makers)} for name, stage in self.stages.items()}
@@ -63,12 +63,12 @@ class _Process:
 
 
 class Session:
-    """Context that runs DVC processes for one `qualm run`, and handles its signals."""
+    """Context manager for the DVC processes of one `qualm run`; handles signals."""
 
     def __init__(
         self, root: Path, environment: Mapping[str, str], console: Console, outputs: Mapping[str, Sequence[str]], verbose: bool
     ) -> None:
-        """Prepare the log files and the processes' environment.
+        """Empty the log files and prepare the environment of DVC's processes.
 
         Args:
             outputs: outputs of each stage, by its name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
@@ -104,11 +104,11 @@ class Session:
 
     @property
     def is_interrupted(self) -> bool:
-        """Return True if a person or the system asked the run to end."""
+        """Return whether a signal asked the run to end."""
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Fetch tracked data from the cache or the default remote; return DVC's exit status."""
+        """Fetch tracked data from cache or remote; return DVC's exit status."""
         files = [f"{path}.dvc" for path in paths]
         command = "pull" if dvc.has_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))
@@ -118,11 +118,11 @@ class Session:
         return code
 
     def force(self, stages: Sequence[str]) -> int:
-        """Rerun exactly these stages, up to date or not; return DVC's exit status."""
+        """Run exactly these stages, even if up to date; return DVC's exit status."""
         return self._wait(self._start(["repro", "--force", "--single-item", *stages]))
 
     def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None, is_pulling: bool = True) -> int:
-        """Run `dvc repro`; repeat it after damage or a failed pull; return its exit status.
+        """Run `dvc repro`, again after damage or a failed pull; return the exit status.
 
         Args:
             options: command-line options of `dvc repro`.
@@ -155,7 +155,7 @@ class Session:
         return code
 
     def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
-        """Run stages in parallel; return (first failed status or 0, whether a command failed)."""
+        """Run stages in parallel; return (first failed status or 0, True if a command failed)."""
         before = parallel.dependencies()
         waiting = longest_chain_first(list(before), before)
         keep_going = bool({"-k", "--keep-going"} & {*options})
@@ -181,7 +181,7 @@ class Session:
         return (codes[0] if codes else 0), any(process.reader.has_failed_command for process in failed)
 
     def _start(self, arguments: Sequence[str], stage: str = "", gpu: str = "") -> _Process:
-        """Start a DVC process; if it runs a single `stage`, its output goes to its own file.
+        """Start a DVC process with its own log and output file, and return it.
 
         Args:
             gpu: the only GPU that the process may use; empty = all.
@@ -209,7 +209,7 @@ class Session:
         return process.popen.returncode
 
     def _update(self) -> list[_Process]:
-        """Show new events and output, wait briefly, and return the processes that have ended."""
+        """Show new events and output; return the processes that ended since the last call."""
         ended = [process for process in self._processes if process.popen.poll() is not None]
         for process in self._processes:
             for line in process.log.lines():
@@ -240,7 +240,7 @@ class Session:
         self._journal.append(json.dumps(event).encode() + b"\n")
 
     def _set_damaged_lists_aside(self) -> None:
-        """Move damaged folder listings out of the cache, as DVC would trust them."""
+        """Move damaged folder listings out of DVC's cache, and tell."""
         for file in sorted((cache_folder(self._root) / "files" / "md5").glob("??/*.dir")):
             md5 = file.parent.name + file.name
             if is_damaged(file, md5):
@@ -251,7 +251,7 @@ class Session:
         return any(json.loads(line)["event"] == "damaged" for line in [*self._found.lines()])
 
     def _set_damaged_aside(self) -> bool:
-        """Set aside damaged files that DVC restored or fetched; return True on any damage."""
+        """Move damaged restored files away; return whether anything was damaged."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
         damaged = [r for r in find_records(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
@@ -262,14 +262,14 @@ class Session:
         return self._found_damage()
 
     def _remove_dangling_links(self) -> None:
-        """Remove links to nothing, which DVC leaves after a failed pull into a checkout of links."""
+        """Delete links to nothing among the outputs, left by a failed pull."""
         for path in (self._root / out for outs in self._outputs.values() for out in outs):
             for link in (path, *path.rglob("*")):
                 if link.is_symlink() and not link.exists():
                     link.unlink()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: let DVC end on the first Ctrl-C, otherwise kill it.
+        """Handle a signal: first Ctrl-C lets DVC end, any other kills it.
 
         SIGINT from elsewhere (`kill -INT`, a cancelled CI job) comes to this process alone, so it is sent on.
         """
@@ -283,7 +283,7 @@ class Session:
 
 
 def _handled_signals() -> Iterator[int]:
-    """Yield the signals that end a run, except ignored ones (SIGHUP under `nohup`)."""
+    """Yield the numbers of signals that end a run, but for ignored ones."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
@@ -291,7 +291,7 @@ def _handled_signals() -> Iterator[int]:
 
 
 def _is_in_foreground() -> bool:
-    """Return True if Ctrl-C in the terminal reaches this process and its children."""
+    """Return whether Ctrl-C in the terminal reaches this process group."""
     if WINDOWS:
         return True
     try:
@@ -307,7 +307,7 @@ def _is_in_foreground() -> bool:
 
 
 def _interrupt(pid: int) -> None:
-    """Send SIGINT to a process and all its descendants, as a terminal does."""
+    """Send SIGINT to a process and all its descendants; ignore those that ended."""
     with suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
         for process in (top, *top.children(recursive=True)):
@@ -316,7 +316,7 @@ def _interrupt(pid: int) -> None:
 
 
 def visible_gpus() -> list[str]:
-    """Return the NVIDIA GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES; [] if none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip()]

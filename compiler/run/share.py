@@ -57,7 +57,7 @@ class ShareRequest:
 
 @dataclass
 class ShareResult:
-    """Result of `qualm share`: obstacles, and numbers of objects sent and needed."""
+    """Result of `qualm share`: obstacles, and objects sent and needed."""
 
     to: ShareTarget
     obstacles: list[Obstacle] = field(default_factory=list)
@@ -84,7 +84,7 @@ class ShareResult:
 
 
 def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
-    """Run `qualm share`; return True if a clone of this commit would run nothing.
+    """Run `qualm share`; return whether no obstacle blocks a clone of this commit.
 
     Raises:
         ProjectError: there is no such remote.
@@ -107,7 +107,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
 
 
 def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
-    """Send objects that the remote lacks; add counts and obstacles of missing to `outcome`."""
+    """Send objects that the remote lacks; record counts and obstacles in `outcome`."""
     cache, now, (history, unreadable) = cache_folder(root), objects_now(root), objects_of_history(root)
     store.get({h for h in now if h.endswith(".dir") and listing(cache, h) is None})  # listings name the needed files
     needed, before = with_files(now, cache), with_files({**objects_of_runs(root), **history}, cache)
@@ -149,7 +149,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
-    """Pull in a clone; add damage (or `repair` it) and stages it would run to `outcome`."""
+    """Clone and pull to check what was sent; record damage and stages that would run."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:
@@ -261,7 +261,7 @@ class ShareTarget:
 
 
 def find_remote(project: Project, remote: str | None) -> ShareTarget:
-    """Return the DVC remote to share to, by its name or the default one.
+    """Return the DVC remote of this name, or the default one; else ProjectError.
 
     Raises:
         ProjectError: no remote has that name, no default is set, or the remote is a folder of this repository.
@@ -289,7 +289,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
-    """Return the specs to share: all that have run, or `spec` and those that it reads.
+    """Return `spec` and the specs that it reads, or by default all that have run.
 
     Raises:
         ProjectError: it has not run.
@@ -305,7 +305,7 @@ def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
 
 
 def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
-    """Yield an obstacle for each spec of which a fresh clone would run stages."""
+    """Yield an obstacle per spec of which a clone would run stages."""
     for spec, stages in forecasts.items():
         if stages:
             first = say.list_some((f"{f.stage}: {f.reasons[0]}" for f in stages), 3, separator="; ")

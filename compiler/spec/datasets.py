@@ -22,7 +22,7 @@ from qualm.runners.prompts.templates import PromptError, fill_placeholders, read
 
 
 def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
-    """Return the resolved datasets of a spec, one for each point of their sweeps.
+    """Return all datasets of a spec by label, one per point of a sweep; record mistakes.
 
     Args:
         trained_on: names of datasets that fine-tunes or pairs use, which are evaluated only if the spec says so.
@@ -95,7 +95,7 @@ def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """Return (card, adapter or None if nothing reads the data yet); None if either is wrong.
+    """Return (card, its adapter or None); None and a recorded problem if either is wrong.
 
     None with a recorded problem if either is wrong.
     """
@@ -117,7 +117,7 @@ def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path
 
 
 def parse_expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """Return {`where` or `uncertain`: canonical expression} of a dataset; record mistakes."""
+    """Return {"where", "uncertain": canonical expression} that are set and valid."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
@@ -134,13 +134,13 @@ def parse_expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin
 
 
 def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
-    """Return the meta keys that a dataset's samples may have; None if they are unknown."""
+    """Return the meta keys of a dataset's samples; None if they are unknown."""
     arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
     return meta_keys(adapter, arguments) if adapter else None
 
 
 def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> None:
-    """Record a `balance:` that names an unknown field, or stands beside a `limit`."""
+    """Record a problem if `balance:` names an unknown field or stands beside `limit`."""
     entry, path = reader.spec.datasets[name], ("datasets", name, "balance")
     if entry.balance is None:
         return
@@ -155,7 +155,7 @@ def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | N
 
 
 def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]) -> None:
-    """Record keys that read `answerable` before `answerable_by:` has decided it."""
+    """Record a problem for keys that read `answerable` although a judge decides it later."""
     if reader.spec.datasets[name].answerable_by is None:
         return
     for key in ("where", UNCERTAIN):
@@ -167,7 +167,7 @@ def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]
 
 
 def named_subsets(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """Return {name: canonical expression} of a card's subsets; record those with mistakes."""
+    """Return {name: canonical expression} of a card's valid subsets; record the others."""
     declared = meta_keys(adapter, card.args) if adapter else None
     spelled: dict[str, str] = {}
     for name, text in sorted(card.subsets.items()):
@@ -179,7 +179,7 @@ def named_subsets(reader: SpecReader, path: Path_, card: Card, adapter: Plugin |
 
 
 def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
-    """Return {"ask_answerable": path of the prompt}; {} without the key or with a mistake."""
+    """Return {"ask_answerable": prompt's path}; {} if unset or wrong, which is recorded."""
     ask, path = reader.spec.datasets[name].ask_answerable, ("datasets", name, "ask_answerable")
     if ask is None:
         return {}
@@ -198,7 +198,7 @@ def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
 
 
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return {dataset: its selection} for datasets that must share no sample with this one.
+    """Return {other dataset: its `where`} for the valid names under `disjoint:`.
 
     Only datasets of one source can be compared, as ids mean nothing elsewhere.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OtherSpecModels:
-    """Models that other specs make, named `SPEC:MODEL`.
+    """Lookup of models that other specs make, named `SPEC:MODEL`; reads their specs.
 
     Args:
         within: names of the specs being resolved, each read by the one before.
@@ -29,7 +29,7 @@ class OtherSpecModels:
         self._entries: list[str] = []
 
     def fault(self, name: str) -> tuple[str, str]:
-        """Return (error message, hint) for an artifact's name; ("", "") if it may be right."""
+        """Return (message, hint) if no artifact can have this name; ("", "") otherwise."""
         spec, _, model = name.partition(":")
         if not model:
             return self._misspelt(name)
@@ -45,7 +45,7 @@ class OtherSpecModels:
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:
-        """Return (error message, hint) if an unknown entry is nearly called like a known one."""
+        """Return (message, hint) if an unknown name resembles a known entry; else ("", "")."""
         if not self._entries:
             self._entries = sorted({f.stem for f in (self.specs.parent / DATA).glob("*.dvc")} | set(card_names()))
         near = difflib.get_close_matches(name, self._entries, 1, 0.8)
@@ -55,11 +55,11 @@ class OtherSpecModels:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Return the files of the other specs that were read."""
+        """Return the paths of the other specs' files read so far."""
         return tuple(path for resolved in self._resolved.values() for path in resolved.files)
 
     def beneath(self, name: str) -> tuple[str, ...]:
-        """Return the paths of the base models under another spec's adapter; () for a full model."""
+        """Return paths of the base models under the adapter `SPEC:MODEL`; () if none."""
         spec, _, model = name.partition(":")
         if not model or self.fault(name)[0]:
             return ()
@@ -72,5 +72,5 @@ class OtherSpecModels:
 
 
 def _digits(name: str) -> list[str]:
-    """Return the numbers in a name, as text: 7b is no misspelling of 13b."""
+    """Return the numbers in a name as texts: "llava-7b" -> ["7"]."""
     return re.findall(r"[0-9]+", name)

@@ -11,7 +11,7 @@ from qualm.registry.text import nearest as nearest
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in a file; line and column count from 1."""
+    """A place in a file: name, line and column from 1; sorts in that order."""
 
     file: str
     line: int = 1
@@ -20,7 +20,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: `file:line:col: path: expected X, got Y`."""
+    """One mistake in a spec: its position, key path, message and hint."""
 
     mark: Position
     path: str
@@ -51,7 +51,7 @@ MAX_PROBLEMS = 200
 
 
 class Problems(list[Problem]):
-    """List of mistakes that raises SpecError when it exceeds MAX_PROBLEMS."""
+    """List of mistakes; `append` raises SpecError at MAX_PROBLEMS."""
 
     def append(self, problem: Problem) -> None:
         super().append(problem)
@@ -61,7 +61,7 @@ class Problems(list[Problem]):
 
 
 class SpecError(Exception):
-    """All problems found in one reading of a spec."""
+    """Error with all problems of one spec, sorted by position."""
 
     def __init__(self, problems: Iterable[Problem], sources: dict[str, str] | None = None) -> None:
         unique = dict.fromkeys(problems)
@@ -71,7 +71,7 @@ class SpecError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
     def snippet(self, problem: Problem) -> str:
-        """Return the source line with a caret under the position; empty without source."""
+        """Return the problem's source line and a caret below; "" without its source."""
         lines = self._lines(problem.mark.file)
         if not 0 < problem.mark.line <= len(lines):
             return ""
@@ -86,12 +86,12 @@ class SpecError(Exception):
         return self._split[file]
 
     def render(self) -> str:
-        """Format all problems, each with its source line below."""
+        """Return all problems as text, each followed by its source line."""
         return "\n".join(f"{p}\n{s}" if (s := self.snippet(p)) else str(p) for p in self.problems)
 
 
 def quoted(value: Any) -> str:
-    """Format a value for a message: with its type, on one line, at most 60 characters."""
+    """Return a value for a message, on one line, cut to 60: "the text 'abc'"."""
     if value is None:
         return "nothing"
     kind = {bool: "the boolean ", str: "the text ", dict: "a mapping ", list: "a list "}.get(type(value), "")

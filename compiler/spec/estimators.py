@@ -23,7 +23,7 @@ from qualm.runners.runtime.server_presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
-    """Return the columns that a plugin reads, and an error message ("" if none is unknown)."""
+    """Return (columns that a plugin reads, ""), or ([] or columns, error message)."""
     try:
         reads = list(use.reads)
     except PluginError as error:
@@ -33,12 +33,12 @@ def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
 
 
 def missing_signals(reads: Iterable[str], model: ModelUse) -> list[str]:
-    """Return the sorted signals behind these columns that a model cannot give."""
+    """Return the sorted signals that these columns need and the model does not give."""
     return sorted({given_by(word) for word in signals(reads)} - model.gives)
 
 
 def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
-    """Return the configuration of a local or published model; empty if it is unknown."""
+    """Return config.json of a local or published model as dict; {} if unknown."""
     if model.source is not None:
         try:
             config = json.loads(textfiles.read_text(root / model.source / "config.json"))
@@ -55,14 +55,14 @@ def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
 
 
 def missing_columns(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
-    """Yield a message for each column that a model lacks, such as a layer beyond its last."""
+    """Yield a phrase per column that a local model cannot give; none for other plugins."""
     if model.ref.plugin.name == "hf_vlm":
         for what in unavailable_columns(reads, config_of(model, root)):
             yield f"reads {what} (the model '{model.ref.label}')"
 
 
 def remedy(model: ModelUse, missing: Iterable[str]) -> str:
-    """Return a hint: parameters that make a model give what is missing, or why not; or ""."""
+    """Return a hint how to make a model give the `missing` signals; "" if nothing helps."""
     parameters = registry.would_give(model.ref.plugin, model.ref.args, missing)
     if why := unsupported_reason(model.preset, parameters or ()):
         return why
@@ -74,7 +74,7 @@ Fault = tuple[Path_, str, str]
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) for estimators that a model cannot serve, and bad names.
+    """Yield (path, message, hint) per estimator that a model cannot serve, or unknown name.
 
     Also for unknown names under `leave_out:`.
     """
@@ -119,7 +119,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
 
 
 def _nli_fault(ref: Ref) -> tuple[str, str, str] | None:
-    """Return (parameter, message, hint) if an estimator's `nli` is of the wrong kind, or None."""
+    """Return (parameter, message, hint) if `nli` does not suit the estimator; else None."""
     chosen, similarity = ref.args.get("nli"), ref.args.get("similarity")
     if not isinstance(chosen, Mapping):
         return None

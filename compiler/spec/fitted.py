@@ -21,7 +21,7 @@ Use = TypeVar("Use", AbstentionUse, ProbeUse)
 
 
 def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Sequence[str]) -> tuple[Use, ...]:
-    """Return every resolved method of a section, sorted by label.
+    """Return the methods of section `abstentions` or `probes`, by label, one per sweep point.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -36,7 +36,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Seque
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Return the sorted labels that names (each for all its sweep) mean; record unknown names."""
+    """Return the model labels that `names` mean, sorted; record unknown or repeated names."""
     named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
@@ -49,7 +49,7 @@ def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str]
 
 
 def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
-    """Return every resolved abstention method, sorted by label.
+    """Return the spec's abstention methods by label; record those without judges.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -61,7 +61,7 @@ def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[Abst
 
 
 def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) for faulty probes: missing columns, training on scored rows."""
+    """Yield (path, message, hint) per probe that cannot be trained or trains on scored rows."""
     estimators = [ref.label for ref in resolved.estimators]
     for use in resolved.probes:
         path: Path_ = ("probes", use.label.split("@")[0])
@@ -104,7 +104,7 @@ CONFIDENCE = "confidence"
 
 
 def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[CalibratorUse, ...]:
-    """Return every resolved `calibrators:` setting; an estimator's name means all its sweep."""
+    """Return the settings of `calibrators:` by label; record unknown estimators."""
     uses: list[CalibratorUse] = []
     names = {CONFIDENCE, *(e.label for e in estimators), *(e.plugin.name for e in estimators)}
     for name, entry in reader.spec.calibrators.items():
@@ -124,7 +124,7 @@ def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tupl
 
 
 def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) for calibrators that need what the spec lacks."""
+    """Yield (path, message, hint) per calibrator that nothing could use or show."""
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
         if not use.methods or reader.failures.has_errors("metrics"):
@@ -150,7 +150,7 @@ def _combined(of: tuple[str, ...]) -> str:
 
 
 def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:
-    """Return a model's keys, except `fixed`, as parameters that may be sweeps.
+    """Return all fields of a model but `fixed` as parameters, each of which may be a sweep.
 
     Their values are checked already.
     """
@@ -158,7 +158,7 @@ def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:
 
 
 def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
-    """Return every resolved `conformal:` setting, one per point of its sweeps."""
+    """Return the settings of `conformal:` by label, one per point of their sweeps."""
     uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems
     for name, entry in reader.spec.conformal.items():
@@ -178,7 +178,7 @@ def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
 
 
 def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a conformal setting's parameters and `calibration`; a `within:` also sets `per`."""
+    """Return a conformal setting's arguments joined with `calibration`; `within` sets `per`."""
     within = calibration["within"]
     if within is None:
         return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}
@@ -186,7 +186,7 @@ def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict
 
 
 def _contradictions(reader: SpecReader) -> Iterator[Problem]:
-    """Yield a problem for each setting that splits within one field, with `per:` another."""
+    """Yield a problem per conformal setting whose `per:` and `within:` differ."""
     for name, entry in reader.spec.conformal.items():
         within = entry.calibration.within
         if within is not None and entry.per not in (None, within):
@@ -199,7 +199,7 @@ def _words(fields: str | list[str] | None) -> str:
 
 
 def resolve_blind(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return {kind of baseline: labels of its models}.
+    """Return {kind of blind baseline: labels of its models} as the spec sets them.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.

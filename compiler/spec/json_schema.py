@@ -23,7 +23,7 @@ LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a spec, with installed plugins."""
+    """Return the JSON Schema (2020-12) of specs, with all installed plugins and cards."""
     result = Spec.model_json_schema()
     result["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     result["title"] = "Qualm benchmark spec"
@@ -57,7 +57,7 @@ def schema_text() -> str:
 
 
 def write_schema(root: Path) -> None:
-    """Write specs/spec.schema.json, where editors look for it.
+    """Write the schema to specs/spec.schema.json if it changed, and git-ignore it.
 
     Git ignores it, as it includes installed plugins.
     """
@@ -70,7 +70,7 @@ def write_schema(root: Path) -> None:
 
 
 def _require_nothing_inherited(result: dict[str, Any]) -> None:
-    """Change the schema so that specs that extend another need not repeat required keys."""
+    """Change the schema in place: specs with `extends` need no required keys."""
     required = result.pop("required")
     result["if"] = {"not": {"required": ["extends"]}}
     result["then"] = {"required": required}
@@ -78,7 +78,7 @@ def _require_nothing_inherited(result: dict[str, Any]) -> None:
 
 
 def _allow_removal(properties: dict[str, Any]) -> None:
-    """Change properties to allow null for sections and named entries, which removes them."""
+    """Change sections and named entries in place to also allow null."""
     for section in properties.keys() - {"qualm", "name", "extends"}:
         schema_of = properties[section]
         for pattern, entry in schema_of.get("patternProperties", {}).items():
@@ -97,7 +97,7 @@ def _named(plugin: Plugin) -> dict[str, Any]:
 
 
 def _recipe() -> dict[str, Any]:
-    """Return the schema of a recipe of pairs: a name, or a plugin with parameters."""
+    """Return the schema of one item of `recipes:`: a plugin's name, or it with parameters."""
     name = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
     number = {"type": "integer", "minimum": 1, "maximum": MAX_NUMBER}
     most = {
@@ -157,7 +157,7 @@ def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, An
 
 
 def _value(annotation: Any) -> dict[str, Any]:
-    """Return the schema of one parameter's value, which may be a nested plugin."""
+    """Return the schema of one parameter's value; a nested plugin as name or mapping."""
     kind = chosen_kind(annotation)
     if kind is None:
         return {**_plain_value(annotation)}
@@ -168,5 +168,5 @@ def _value(annotation: Any) -> dict[str, Any]:
 
 @cache
 def _plain_value(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a value that names no plugin, cached: many parameters share few types."""
+    """Return the schema of a type that names no plugin, cached."""
     return validator(annotation).json_schema()

@@ -43,14 +43,14 @@ SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
 def _all_none_or_names(value: Any) -> Any:
-    """Return a valid `perturb:`: true, false, or a list of names; else raise one message."""
+    """Return a valid `perturb:` (bool or list of names) unchanged; else raise."""
     if isinstance(value, bool) or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
         return value if isinstance(value, bool) else _once(value)
     raise PydanticCustomError("perturb", "true, false, or a list of names of perturbations")
 
 
 def _once(value: list[Any]) -> list[Any]:
-    """Return a list unchanged; raise if it names something twice.
+    """Return a list unchanged; raise PydanticCustomError if an item repeats.
 
     It would be measured or compared twice.
     """
@@ -61,7 +61,7 @@ def _once(value: list[Any]) -> list[Any]:
 
 
 def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
-    """Return a list unchanged; raise if an inner list combines fewer than two names."""
+    """Return a list unchanged; raise if a list in it has fewer than two names."""
     for names in value:
         if isinstance(names, list) and len(_once(names)) < 2:
             raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})
@@ -69,7 +69,7 @@ def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
 
 
 def limit(value: Any, units: tuple[str, ...] = UNITS) -> Any:
-    """Return a valid `limit:` with whole numbers; raise one message for all its forms.
+    """Return a valid `limit:` with ints for whole floats; else PydanticCustomError.
 
     Args:
         value: `{unit: NUMBER}` or `{unit: {SPLIT: NUMBER}}`; of a dataset also a number of questions.
@@ -103,7 +103,7 @@ Once = AfterValidator(_once)
 
 @dataclass(frozen=True)
 class ReadBy:
-    """Mark, by `Annotated`, of a spec key that is a parameter of one kind of stage.
+    """Annotation of a spec key that is a parameter of stages of kind `stage`.
 
     A value equal to the default is left out, unless `always`.
     """
@@ -121,14 +121,14 @@ class _Entry(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     def parameters(self, stage: str) -> dict[str, Any]:
-        """Return {key: value} of keys marked for a kind of stage, most defaults left out."""
+        """Return {key: value} of the keys `ReadBy` a stage kind; defaults only if `always`."""
         fields = type(self).model_fields
         marks = {n: m for n, field in fields.items() for m in field.metadata if isinstance(m, ReadBy) and m.stage == stage}
         dumped = self.model_dump(mode="json", include=set(marks))
         return {n: v for n, v in dumped.items() if marks[n].always or getattr(self, n) != fields[n].default}
 
     def settings(self) -> dict[str, Any]:
-        """Return {key: value} of all keys of the spec language, without the plugin beside them."""
+        """Return {key: value} of the keys that the class declares, without plugin keys."""
         return self.model_dump(mode="json", include=set(type(self).model_fields))
 
 
@@ -419,7 +419,7 @@ class Conformal(_Strict):
 
 
 def _held_out(value: Any) -> Any:
-    """Return a `fit:` of calibrators; refuse splits that are scored."""
+    """Return the value of `fit:` unchanged; raise if it names scored rows."""
     if value in ("test", "all", "rows"):
         raise PydanticCustomError(
             "held_out", "half, or val: a calibrator is never fitted on rows that are scored, nor on others of their groups"

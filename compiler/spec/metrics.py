@@ -32,7 +32,7 @@ CROSS = "*"
 
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
-    """Return metrics and the companions that their plugins declare, sorted by label.
+    """Return the metrics and their missing companions, by label.
 
     Companions have the same parameters.
     """
@@ -49,7 +49,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) for metrics that cannot be computed, and unknown fields."""
+    """Yield (path, message, hint) per metric that cannot be computed, and unknown field."""
     spec, fields = resolved.spec, _fields(reader, resolved)
     sound = not any(reader.failures.has_errors(section) for section in ("datasets", "pairs", "models", "finetunes"))
     meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
@@ -108,7 +108,7 @@ def _sampled(reader: SpecReader, ref: Ref) -> Iterator[tuple[str, str]]:
 
 
 def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
-    """Yield (message, hint) if a metric reads a judge, or a judge's mark, that is missing."""
+    """Yield one (message, hint) if the metric needs a judge or mark that is missing."""
     if reader.failures.has_errors("judges"):
         return
     scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
@@ -140,14 +140,14 @@ def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True)
 class _Fields:
-    """Known columns and meta keys of samples, and whether these are all."""
+    """Names of the samples' fields, and whether there can be no others."""
 
     names: frozenset[str]
     complete: bool
     """True if no other keys are possible."""
 
     def lacks(self, field: str) -> Iterator[tuple[str, str]]:
-        """Yield (message, hint) if samples have no such field, or probably a misspelt one."""
+        """Yield one (message, hint) if samples lack this field for sure or it looks misspelt."""
         near = self.names if self.complete else difflib.get_close_matches(field, self.names, 1, SAME_WORD)
         if field not in self.names and (self.complete or near):
             yield f"samples have no field '{field}'", nearest(field, near)
@@ -171,7 +171,7 @@ def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
 
 
 def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
-    """Return the adapter and arguments of a dataset with errors; None if unknown."""
+    """Return (adapter, arguments) of a dataset with errors elsewhere; None if unknown."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:
         return None

@@ -73,7 +73,7 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
 
 
 def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_prompts: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
-    """Yield a model once per prompt of its own sweep, else of the spec's; once without any."""
+    """Yield copies of a model, one per prompt of a sweep; itself if there is no sweep."""
     if use.ref.plugin.name == RECORDED:
         yield use
         return
@@ -96,7 +96,7 @@ def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, w
 
 
 def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
-    """Record a problem if `thinking:` is malformed or does not fit the chat template."""
+    """Record a problem if `thinking` is malformed or does not fit the chat template."""
     try:
         thinking = parse_thinking(args.get("thinking"))
         if thinking is not None and template:
@@ -122,7 +122,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Return the arguments with a preset's filled in; record what its server cannot serve."""
+    """Return the arguments with a server preset filled in; record unsupported ones."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,
@@ -148,7 +148,7 @@ def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, A
 
 
 def chat_template(folder: Path) -> str:
-    """Return the chat template that transformers reads from a folder; empty if there is none."""
+    """Return the chat template in a model's folder as transformers chooses; "" if none."""
     for name in (*TEMPLATES, "tokenizer_config.json") if is_text_only_folder(folder) else TEMPLATES:
         try:
             content = json.loads(textfiles.read_text(folder / name))
@@ -192,7 +192,7 @@ Loader = Callable[[FinetuneUse], tuple[Plugin, dict[str, Any]] | None]
 
 
 def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[ModelUse], loader: Loader) -> list[ModelUse]:
-    """Return the models that a spec's fine-tunes make.
+    """Return a model per fine-tune, bases first; skip those without loader.
 
     Args:
         loader: returns the plugin that loads a fine-tuned model, and its parameters.
@@ -213,7 +213,7 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
 
 
 def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
-    """Return the model that a fine-tune makes, loaded by `plugin` with the base's dtype.
+    """Return the model that a fine-tune makes, to be loaded by `plugin` with `args`.
 
     An adapter needs its base's files beneath it.
     """
@@ -227,7 +227,7 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:
-    """Yield (fine-tune, base's name) where that name stands for several models."""
+    """Yield (fine-tune's name, base's name) if the base is a sweep of models."""
     labels = {m.ref.label for m in models}
     for tuned in finetunes:
         for name in tuned.models:

@@ -20,7 +20,7 @@ CATEGORY = "category"
 
 
 def categories(spec: Spec) -> dict[str, dict[str, Any]]:
-    """Return {`epistemic/knowledge`: {definition, answer, examples}} of the taxonomy."""
+    """Return {"MAIN/NAME": {"definition", "answer", "examples"}} of the taxonomy."""
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
@@ -125,7 +125,7 @@ class _Resolver:
                     waiting += sources.get(other, [])
 
     def _check_taxonomy(self, sets: list[PairSetUse]) -> None:
-        """Report categories without a recipe, as the benchmark would silently lack them."""
+        """Record a problem per category that no recipe makes, if all recipes were read."""
         produced = {recipe.category for s in sets for recipe in s.recipes}
         for category in self.categories if produced and self.complete and not self.reader.failures.has_errors("pairs") else ():
             if category not in produced:
@@ -137,7 +137,7 @@ class _Resolver:
 
 
 def _limit(value: Any) -> dict[str, int]:
-    """Return {split ("": all): number of pairs} of a `limit:`; raise if it is malformed."""
+    """Return {split, or "" for all: number of pairs}; questions are halved."""
     ((unit, numbers),) = limit(value, PAIR_UNITS).items()
     by_split = numbers if isinstance(numbers, dict) else {"": numbers}
     return {split: n if unit == "pairs" else n // 2 for split, n in by_split.items()}

@@ -37,32 +37,32 @@ class Ref:
 
     @property
     def is_stage(self) -> bool:
-        """Return True if a stage makes a perturbation, instead of every reader of the images."""
+        """Return whether a stage of its own stores the perturbed samples."""
         return self.materialize or self.plugin.reads[:1] == (CONTEXT,)
 
     @property
     def keeps_answer(self) -> bool:
-        """Return True if a perturbation keeps the right answer, or the spec has it scored anyway."""
+        """Return whether answers under this perturbation are scored against the old reference."""
         return bool(self.plugin.declares.get("KEEPS_ANSWER", True)) if self.scored is None else self.scored
 
     @property
     def uses(self) -> tuple[tuple[Plugin, Mapping[str, Any]], ...]:
-        """Return (plugin, arguments) of the plugin and of all plugins in its arguments."""
+        """Return (plugin, arguments) of this plugin first, then of all nested in its arguments."""
         return ((self.plugin, self.args), *nested_uses(self.plugin, self.args))
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Return the plugin and all plugins that its arguments name."""
+        """Return this plugin, then all that its arguments name."""
         return tuple(plugin for plugin, _ in self.uses)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the columns that an estimator or metric reads (`qualm.registry.plugins.columns`)."""
+        """Return the names of the columns that the estimator, metric or probe reads."""
         return tuple(column for column in columns(self.plugin, self.args).values() if column is not None)
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Return the paths in registry/data/ and specs/prompts/ that the plugin reads."""
+        """Return the paths of artifacts, then prompts, that the arguments name."""
         return tuple(path for kind in (Artifact, PromptFile) for path in names_in(self.plugin, self.args, kind))
 
     def as_json(self) -> dict[str, Any]:
@@ -74,13 +74,13 @@ HUB, REVISION = "hub", "revision"
 
 
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with paths for artifacts and prompts, and commits for hub branches."""
+    """Return arguments with artifact and prompt names as paths, hub branches as commits."""
     path_of = {Artifact: artifact_path, PromptFile: prompt_path}
     return changed_arguments(plugin, args, lambda kind, name: path_of.get(kind, str)(name), lambda plugin, args: pinned(args))
 
 
 def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a hub branch replaced by its commit in fetch.lock, if there."""
+    """Return arguments with a hub revision replaced by its locked commit, if any."""
     root = project_root()
     if not args.get(HUB) or REVISION not in args or root is None:
         return args
@@ -92,7 +92,7 @@ def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def artifact_path(name: str) -> str:
-    """Return registry/data/NAME, or results/SPEC/models/MODEL for the name `SPEC:MODEL`."""
+    """Return an artifact's path: registry/data/NAME, or that of model `SPEC:MODEL`."""
     spec, _, model = name.partition(":")
     return f"results/{spec}/models/{slug(model)}" if model else f"{DATA}/{name}"
 
@@ -102,11 +102,11 @@ def prompt_path(name: str) -> str:
 
 
 def prompts_folder() -> Path:
-    """Return the prompts folder of the surrounding project, or else of Qualm."""
+    """Return the nearest specs/prompts at or above the working folder, or Qualm's."""
     here = Path.cwd()
     return next((folder / PROMPTS for folder in (here, *here.parents) if (folder / PROMPTS).is_dir()), ROOT / PROMPTS)
 
 
 def slug(label: str) -> str:
-    """Convert a label to a part of a path or stage name: other characters become "-"."""
+    """Return a label with "-" for each run of characters that paths do not allow."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)

@@ -25,7 +25,7 @@ IN_WORDS_FORMATS = ("free", "short", "json")
 
 @dataclass
 class PromptReader:
-    """Reader of the prompts of one spec, and of the files that they name."""
+    """Reader of a spec's prompts; records problems, and the files it reads."""
 
     document: Document
     problems: list[Problem]
@@ -33,7 +33,7 @@ class PromptReader:
     files: set[Path] = field(default_factory=set)
 
     def read(self, value: Any, path: Path_, sweep: bool = False) -> dict[str, dict[str, Any]]:
-        """Return {label: resolved prompt}; the label of a single prompt is ""; {} without one.
+        """Return {label: resolved prompt keys} of a sweep; {"": keys} of one prompt; {} if None.
 
         Args:
             value: of the key `prompt`: a name of a file, a mapping, or, with `sweep`, a list of these.
@@ -81,7 +81,7 @@ class PromptReader:
         return resolved
 
     def _template(self, text: str, path: Path_) -> str | None:
-        """Return a template's text or that of the file it names; None if unreadable."""
+        """Return a template's text, given or from a file; None and a problem if unreadable."""
         if re.match(NAME_PATTERN, text):
             folder = prompts_folder()
             if not (folder / f"{text}.md").is_file():
@@ -155,7 +155,7 @@ class PromptReader:
         return []
 
     def _written(self, entries: Sequence[Any], path: Path_, inside: bool = False) -> list[dict[str, Any]]:
-        """Return written examples as mappings; record those with mistakes.
+        """Return the valid examples as dicts of set keys; record the others.
 
         Args:
             entries: examples as mappings or checked.

@@ -19,7 +19,7 @@ from qualm.registry.plugins.registry import Artifact, Plugin, PluginError
 
 
 class Failures:
-    """Sections, and names in them, that cannot be read because of errors.
+    """Record of which sections and entries have errors, to report no consequences.
 
     Args:
         problems: problems found so far; the list may grow.
@@ -33,16 +33,16 @@ class Failures:
 
     @property
     def incomplete(self) -> bool:
-        """Return True if the spec extends one that cannot be read."""
+        """Return whether the spec extends a file that cannot be read."""
         return self._document.open
 
     def names(self, section: str) -> list[str]:
-        """Return the keys of a section as written, also those with errors."""
+        """Return a section's keys as written, with or without errors; [] if no mapping."""
         entries = self._document.data.get(section)
         return list(entries) if isinstance(entries, dict) else []
 
     def has_errors(self, section: str, name: str = "") -> bool:
-        """Return True if a section, or its entry `name`, has errors."""
+        """Return whether a section, or in it entry `name`, has errors."""
         if self._document.open or section in self._misspelt:
             return True
         places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
@@ -52,7 +52,7 @@ class Failures:
         return any(plain in self._names(section, place[1]) for place in places)
 
     def _names(self, section: str, key: str | int) -> Iterator[str]:
-        """Yield the names of an entry: its key, or in a list its plugin."""
+        """Yield the names of an entry: its key, or the plugins of a list item."""
         if isinstance(key, str):
             yield key
             return
@@ -62,7 +62,7 @@ class Failures:
 
 
 class SpecReader:
-    """A checked spec, the positions of its values, and the problems found so far."""
+    """A valid spec with its document; finds plugins and records problems."""
 
     def __init__(
         self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem], elsewhere: OtherSpecModels, failures: Failures
@@ -73,23 +73,23 @@ class SpecReader:
         self._plugins: dict[tuple[str, str], Plugin] = {}
 
     def names(self, section: str) -> list[str]:
-        """Return the keys of a section, including those left out because of errors."""
+        """Return a section's keys as written, with or without errors."""
         return self.failures.names(section)
 
     def lacks(self, section: str) -> bool:
-        """Return True if a section is empty on purpose, not because of errors."""
+        """Return whether a section is empty and has no errors."""
         return not getattr(self.spec, section) and not self.failures.has_errors(section)
 
     def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
-        """Return True if a name is unknown, not just that of an entry with errors."""
+        """Return whether a name is no candidate, nor that of an entry with errors."""
         return name not in candidates and not any(self.failures.has_errors(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
-        """Record a problem at a value, or at its key if `key`."""
+        """Record a problem at the value at `path`, or at its key if `key`."""
         self.problems.append(self.document.problem(path, message, hint, key))
 
     def plugin(self, kind: str, name: str, path: Path_) -> Plugin | None:
-        """Return a plugin by name; record a problem and return None if there is none."""
+        """Return the plugin of this name; None and a recorded problem if there is none."""
         if (kind, name) not in self._plugins:
             try:
                 self._plugins[kind, name] = foreign_names.get(kind, name)
@@ -99,7 +99,7 @@ class SpecReader:
         return self._plugins[kind, name]
 
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
-        """Return (plugin, parameters, their path) of `{plugin: {parameters}}`; None if wrong.
+        """Return (plugin, parameters, path of the parameters); None and a problem if wrong.
 
         None with a recorded problem if it is wrong.
 
@@ -119,7 +119,7 @@ class SpecReader:
         return (plugin, params or {}, place) if plugin else None
 
     def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (swept values, all values) for each combination; [] if anything is wrong."""
+        """Return (swept values, all arguments) per point of a sweep; [] if anything is wrong."""
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
         combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
@@ -130,7 +130,7 @@ class SpecReader:
         return combined if len(self.problems) == before else []
 
     def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
-        """Yield (plugin, path, swept values, all values) for each point of a sweep."""
+        """Yield (plugin, path, swept values, all arguments) per point of a sweep."""
         found = self.single(item, kind, path)
         if found is not None:
             plugin, parameters, at = found
@@ -140,7 +140,7 @@ class SpecReader:
     def refs(
         self, kind: str, items: Sequence[Any], at: Path_ = (), label_all_given: bool = False, in_order: bool = False
     ) -> tuple[Ref, ...]:
-        """Return references to plugins, one per combination of swept arguments, sorted by label.
+        """Return a `Ref` per point of the sweeps in `items`, by label or `in_order`.
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.

@@ -20,7 +20,7 @@ WITHOUT_CONFIDENCE = "use `sequence`, or `confidence: none` beside the model: wh
 
 
 def check_names(reader: SpecReader) -> None:
-    """Record names that are used twice; raise SpecError if a section has too many entries."""
+    """Record names used twice; SpecError if a section has more than MAX_POINTS entries."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
     for section, n in many:
@@ -36,7 +36,7 @@ def check_names(reader: SpecReader) -> None:
 
 
 def check_references(reader: SpecReader, resolved: Resolved) -> None:
-    """Record a problem for everything that a section names or needs and no other provides."""
+    """Record a problem per name or need of a section that no other section meets."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
     _margins(reader, resolved)
@@ -112,7 +112,7 @@ def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
 
 
 def _perturbed_by(reader: SpecReader, resolved: Resolved) -> None:
-    """Record perturbations that are named and missing, or not used by any dataset."""
+    """Record unknown names under `perturb:`, and perturbations that no dataset uses."""
     names = {name: None for p in resolved.perturbations for name in (p.plugin.name, p.label)}
     places = [("datasets", name, entry.perturb) for name, entry in reader.spec.datasets.items()]
     places += [("pairs", name, entry.perturb) for name, entry in reader.spec.pairs.items()]

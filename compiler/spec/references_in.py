@@ -16,7 +16,7 @@ ChangeArgs = Callable[[Plugin, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def chosen_kind(annotation: Any) -> str | None:
-    """Return the kind of plugin that a parameter names; None for other parameters."""
+    """Return the plugin kind that a parameter's value names; None for other types."""
     try:
         return _chosen_kind(annotation)
     except TypeError:  # an unhashable annotation
@@ -37,7 +37,7 @@ def takes_none(annotation: Any) -> bool:
 
 
 def changed_arguments(plugin: Plugin, args: Mapping[str, Any], change_name: ChangeName, change_args: ChangeArgs) -> dict[str, Any]:
-    """Return a plugin's arguments with all names, and nested plugins' arguments, changed."""
+    """Return a copy of arguments: `change_name` on names, `change_args` on nested ones."""
     annotation_of = {p.name: p.annotation for p in plugin.parameters}
     return {key: _changed(annotation_of.get(key), value, change_name, change_args) for key, value in change_args(plugin, args).items()}
 
@@ -63,7 +63,7 @@ def _changed(annotation: Any, value: Any, name: ChangeName, uses: ChangeArgs) ->
 
 
 def names_of(annotation: Any, value: Any, kind: Any) -> list[str]:
-    """Return the names of a type (Artifact, DatasetName...) in a validated value, in order."""
+    """Return the names of type `kind` in a value, in order, maybe repeated."""
     names: list[str] = []
 
     def note(annotation: Any, name: str) -> str:
@@ -75,12 +75,12 @@ def names_of(annotation: Any, value: Any, kind: Any) -> list[str]:
 
 
 def names_in(plugin: Plugin, args: Mapping[str, Any], kind: Any) -> list[str]:
-    """Return the names of a type in all parameters of a plugin, without duplicates, in order."""
+    """Return the names of type `kind` in a plugin's arguments, in order, each once."""
     return list(dict.fromkeys(name for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), kind)))
 
 
 def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> list[tuple[Plugin, Mapping[str, Any]]]:
-    """Return (plugin, arguments) of the plugins that arguments name, at any depth."""
+    """Return (plugin, arguments) of all plugins that arguments name, at any depth."""
     uses: list[tuple[Plugin, Mapping[str, Any]]] = []
 
     def note(plugin: Plugin, args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from qualm.compiler.spec.yaml_positions import Document, load, load_leniently
 
 
 def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:
-    """Read, check and resolve a spec; raise SpecError with every problem.
+    """Return a spec file's resolved content; SpecError with every problem.
 
     Args:
         within: names of specs being resolved that read models of this one.
@@ -32,7 +32,7 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, .
 def _resolve_valid(
     document: Document, problems: Problems, path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...]
 ) -> Resolved | None:
-    """Resolve the valid part of a spec and record each problem once; None if none is valid."""
+    """Return the resolved valid part, None if none; record every problem."""
     spec, sound = validate.sound_part(Spec, document, problems, {"qualm": 1, "name": path.stem, "datasets": {}})
     if spec is None:
         return None
@@ -44,7 +44,7 @@ def _resolve_valid(
 
 
 def read_run_wide(root: Path) -> RunWide:
-    """Read and check params.yaml; raise SpecError with every mistake."""
+    """Return the content of params.yaml; SpecError with every mistake."""
     document = load(root / "params.yaml", root)
     problems = Problems()
     run_wide = validate.model(RunWide, document, problems)

@@ -48,22 +48,22 @@ class Resolved:
 
     @property
     def evaluated(self) -> list[DataUse]:
-        """Return the datasets that models answer, sorted by label."""
+        """Return the datasets and pair sets that models answer, by label."""
         return sorted((d for d in self.data if d.evaluate), key=lambda d: d.label)
 
     @property
     def scored_models(self) -> list[str]:
-        """Return all model names in the scores: models, abstaining models and baselines."""
+        """Return model names in the scores: models, `MODEL+METHOD`, blind baselines."""
         return [*(m.ref.label for m in self.models), *(name for a in self.abstentions for name in a.models), *self.blind_models]
 
     @property
     def blind_models(self) -> list[str]:
-        """Return the names `MODEL+KIND` of the text-only and shuffled-image baselines."""
+        """Return the names `MODEL+KIND` of all blind baselines."""
         return [abstaining_name(model, BLIND[way]) for way, models in self.blind.items() for model in models]
 
     @property
     def validated(self) -> frozenset[str]:
-        """Return the models that also answer split `val`, since something is fitted on it."""
+        """Return the labels of the models that also answer split `val`."""
         fitted: list[AbstentionUse | ProbeUse] = [*self.abstentions, *self.probes]
         named = {model for use in fitted if use.entry.fit == VALIDATION for model in use.of}
         if any(use.on_validation for use in self.calibrators):
@@ -71,14 +71,14 @@ class Resolved:
         return frozenset(named)
 
     def judges_of(self, dataset: DataUse) -> list[str]:
-        """Return the labels of a dataset's judges, the one that scores use first."""
+        """Return the labels of a dataset's judges; scores use the first."""
         labels = [judge.label for judge in self.judges]
         if dataset.entry.judges is None:
             return labels
         return [label for name in dataset.entry.judges for label in labels if name in (label, label.split("@")[0])]
 
     def perturbations_of(self, dataset: DataUse) -> list[Ref]:
-        """Return the perturbations of a dataset; a name means all points of its sweep."""
+        """Return the perturbations that a dataset is asked under, in the spec's order."""
         perturb = dataset.entry.perturb
         if isinstance(perturb, bool):
             return list(self.perturbations) if perturb else []
@@ -87,7 +87,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class FittedUse(Generic[Entry]):
-    """A method, at one point of its sweep, that is fitted on answers of models."""
+    """An abstention method or probe, at one point of its sweep, and its models."""
 
     label: str
     plugin: Plugin
@@ -100,16 +100,16 @@ class FittedUse(Generic[Entry]):
 
 
 class AbstentionUse(FittedUse[Abstention]):
-    """A method that makes models abstain."""
+    """An abstention method at one point of its sweep, with its models."""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return the names `MODEL+METHOD` of its models with this method of abstaining."""
+        """Return "MODEL+METHOD" for each model that it is applied to."""
         return tuple(abstaining_name(model, method_name(self.label, self.entry.fit)) for model in self.of)
 
 
 class ProbeUse(FittedUse[Probe]):
-    """A probe of hidden states or attention."""
+    """A probe at one point of its sweep, with the models it is trained for."""
 
     @property
     def reads(self) -> list[str]:
@@ -118,13 +118,13 @@ class ProbeUse(FittedUse[Probe]):
 
     @property
     def target(self) -> str | None:
-        """Return the estimator whose high values it predicts; None if it predicts wrong answers."""
+        """Return the estimator whose high values it predicts; None for wrong answers."""
         target = self.plugin.declares["TARGET"]
         return str(self.args[target["high"]]) if isinstance(target, Mapping) else None
 
     @property
     def beside(self) -> str:
-        """Return the perturbation or variant that it compares with during training; empty if none."""
+        """Return the perturbation with which it compares in training; "" if none."""
         named = self.plugin.declares.get("BESIDE")
         return str(self.args[named]) if named else ""
 
@@ -138,7 +138,7 @@ class ConformalUse:
 
 @dataclass(frozen=True)
 class CalibratorUse:
-    """One setting of `calibrators:`."""
+    """One entry of `calibrators:`: methods, and what they recalibrate."""
 
     label: str
     methods: tuple[Ref, ...]
@@ -148,11 +148,11 @@ class CalibratorUse:
 
     @property
     def on_validation(self) -> bool:
-        """Return True if the calibrators are fitted on answers to split `val`."""
+        """Return whether the calibrators are fitted on answers to split `val`."""
         return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:
-        """Return the methods that can recalibrate a confidence or estimator, or combine several."""
+        """Return the methods that suit `of`: "" confidence, an estimator, or a tuple."""
         if isinstance(of, tuple):
             return [m for m in self.methods if m.plugin.declares.get("SEVERAL", False)]
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]
@@ -169,7 +169,7 @@ class CalibratorUse:
 
 @dataclass(frozen=True)
 class DataUse:
-    """A dataset or pair set of the spec."""
+    """A dataset or pair set of the spec: label, entry, prompt."""
 
     label: str
     entry: Dataset | PairSet
@@ -179,18 +179,18 @@ class DataUse:
 
     @property
     def splits(self) -> tuple[str, ...] | None:
-        """Return the splits that models are scored on; None if the runner chooses them."""
+        """Return the sorted splits to score; None if the spec names none."""
         return None if self.entry.splits is None else tuple(sorted(set(self.entry.splits)))
 
     @property
     def reviews(self) -> str | None:
-        """Return the path of people's decisions on samples; None if the spec names none."""
+        """Return the path of the entry with people's decisions; None if unset."""
         return artifact_path(self.entry.curated) if self.entry.curated else None
 
 
 @dataclass(frozen=True)
 class DatasetUse(DataUse):
-    """A dataset of the spec, at one point of its sweep."""
+    """A dataset at one point of its sweep: card, adapter, arguments, selection."""
 
     entry: Dataset
     card: Card
@@ -210,13 +210,13 @@ class DatasetUse(DataUse):
 
     @property
     def source(self) -> str | None:
-        """Return the entry of registry/data/ that it reads; None without official files."""
+        """Return the name of the entry that it reads; None if generated."""
         return self.entry.source or (self.card.name if self.card.layout else None)
 
 
 @dataclass(frozen=True)
 class RecipeUse:
-    """A recipe of pairs, at one point of its sweep."""
+    """A recipe of a pair set, at one point of its sweep."""
 
     ref: Ref
     datasets: tuple[str, ...]
@@ -234,7 +234,7 @@ class PairSetUse(DataUse):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the datasets that its recipes read, without duplicates."""
+        """Return the names of the datasets that its recipes read, each once."""
         return tuple(dict.fromkeys(name for recipe in self.recipes for name in recipe.datasets))
 
 
@@ -265,7 +265,7 @@ class ModelUse:
         return self.origin or self.ref.label
 
     def prompt_for(self, dataset: DataUse) -> dict[str, Any]:
-        """Return the keys of the prompt that differ from the default for a dataset."""
+        """Return the prompt's keys for a dataset; the model's override the dataset's."""
         return {**self.prompt, **dataset.prompt, **self.own_prompt}
 
     def asked_for(self, estimator: Ref) -> bool:
@@ -274,7 +274,7 @@ class ModelUse:
 
 @dataclass(frozen=True)
 class FinetuneUse:
-    """A model that a fine-tune makes."""
+    """A fine-tune at one point of its sweep, with its datasets and base models."""
 
     ref: Ref
     datasets: tuple[str, ...]

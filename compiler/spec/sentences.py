@@ -10,7 +10,7 @@ from qualm.registry.text import count as count
 
 
 def list_some(names: Iterable[str], limit: int, separator: str = ", ") -> str:
-    """Return the first `limit` names as a text, with how many more there are.
+    """Return up to `limit` names joined, and " and N more" if there are more.
 
     >>> list_some(["a", "b"], 2), list_some(["a", "b", "c"], 2)
     ('a, b', 'a, b and 1 more')

@@ -40,7 +40,7 @@ _BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less
 
 
 def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
-    """Return a document as a model of type `kind`; None if invalid, each problem appended."""
+    """Return the document's data as a `kind`; None if invalid, with problems appended."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
@@ -55,7 +55,7 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
 
 
 def sound_part(kind: type[M], document: Document, problems: list[Problem], needed: Mapping[str, Any]) -> tuple[M | None, Document]:
-    """Return (model, document) of the valid part; None as model if none is; append problems.
+    """Return (model or None, document) without invalid values; append their problems.
 
     Args:
         needed: values for required keys that are missing or wrong.
@@ -88,12 +88,12 @@ _ROUNDS = 10
 
 
 def _wrong(detail: Any, loc: Path_) -> Path_:
-    """Return the path to leave out for a mistake: the value, or the parent of a missing key."""
+    """Return the path to drop for a mistake: the value's, or of a missing key's parent."""
     return loc[:-1] if detail["type"] == "missing" else loc
 
 
 def _real(detail: Any, data: Any) -> Path_:
-    """Return Pydantic's location without the branches of unions, as a path in the document."""
+    """Return the document path of Pydantic's error location, without union branches."""
     real: list[int | str] = []
     loc = detail["loc"]
     for part in loc:
@@ -119,7 +119,7 @@ def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel])
 
 
 def _in_quotes(detail: Any) -> str:
-    """Return a hint if quotes would turn a number or boolean into the expected text."""
+    """Return a hint to quote the value if a number stands for a text; else ""."""
     return "text in quotes, as in '3' or 'no'" if detail["type"] == "string_type" and isinstance(detail["input"], int | float) else ""
 
 
@@ -137,7 +137,7 @@ def _expected(detail: Any) -> str:
 
 
 def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
-    """Return the keys that a model declares at a path; [] where it declares no mapping."""
+    """Return the keys that a model allows at a path; [] if it allows none."""
     current: Any = kind
     for part in path:
         fields = current.model_fields if _is_model(current) else {}
@@ -155,7 +155,7 @@ def is_name(text: str) -> bool:
 
 
 def _prompt_fault(name: str) -> str:
-    """Return what to name instead of a prompt that is not in the project; "" for one that is."""
+    """Return what was expected instead of an absent prompt's name; "" if it exists."""
     folder = prompts_folder()
     if (folder / f"{name}.md").is_file():
         return ""
@@ -165,7 +165,7 @@ def _prompt_fault(name: str) -> str:
 
 
 def takes_list(annotation: Any) -> bool:
-    """Return True if a list is one value of this parameter, not a sweep."""
+    """Return whether a list is one value of this parameter, not a sweep."""
     if get_origin(annotation) is Annotated:
         return takes_list(get_args(annotation)[0])
     if get_origin(annotation) is Union:
@@ -176,7 +176,7 @@ def takes_list(annotation: Any) -> bool:
 def value(
     annotation: Any, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return one parameter's value, strictly validated, in canonical form; None if wrong.
+    """Return a parameter's valid value in canonical form; None with problems appended.
 
     Numbers become int or float as declared. A nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
 
@@ -214,7 +214,7 @@ def value(
 def _chosen(
     kind: str, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return `{plugin: NAME, args: {...}}` of a nested plugin, with defaults; None if wrong."""
+    """Return {"plugin": name, "args": all arguments}; None with problems appended."""
     named = isinstance(raw, Mapping) and len(raw) == 1
     name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
@@ -265,7 +265,7 @@ def combinations(
     owner: str,
     fallbacks: Mapping[str, Any] | None = None,
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return (swept, all) parameters for every combination of swept values; append problems.
+    """Return (swept values, all arguments) per point; append problems; [] above MAX_POINTS.
 
     Args:
         fallbacks: defaults of params.yaml, which replace those of the plugin.
@@ -312,7 +312,7 @@ def combinations(
 def _default(
     parameter: Parameter, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return a parameter's default in canonical form."""
+    """Return a parameter's default in the same form as a given value."""
     if chosen_kind(parameter.annotation):
         return value(parameter.annotation, parameter.default, document, path, problems, fallbacks)
     try:
@@ -322,7 +322,7 @@ def _default(
 
 
 def label(name: str, chosen: Mapping[str, Any]) -> str:
-    """Return a label of a name and its parameters: `blur` with radius 2.0 -> `blur@radius=2`."""
+    """Return "NAME@parameter=value,...", or NAME alone if `chosen` is empty."""
     if not chosen:
         return name
     return f"{name}@{_listed(chosen)}"
@@ -333,7 +333,7 @@ def _listed(chosen: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text in a label, such as `hf(artifact=llm)` or `(budget=8,of=both)`."""
+    """Return a value as in labels: 2.0 as "2", a plugin as "hf(artifact=llm)"."""
     if isinstance(value, Mapping):
         name, inner = next(iter(value.items()), ("", None))
         if len(value) == 1 and (inner is None or isinstance(inner, Mapping)):

@@ -35,7 +35,7 @@ Path_ = tuple[Any, ...]
 
 @dataclass
 class Document:
-    """A loaded spec: its values, and the file, line and column of each."""
+    """A loaded spec: plain values, and the position of each value and key."""
 
     data: Any
     marks: dict[Path_, Position]
@@ -55,7 +55,7 @@ class Document:
     """Original path of each list item that moved up when an earlier item was removed."""
 
     def mark(self, path: Path_, key: bool = False) -> Position:
-        """Return the position of a path's value or `key`, or of its nearest parent in a file."""
+        """Return the position of the value (or key) at a path, or of its nearest parent."""
         return self._mark(self.original.get(path, path), key)
 
     def _mark(self, path: Path_, key: bool) -> Position:
@@ -70,7 +70,7 @@ class Document:
         return Problem(self._mark(path, key), dotted(path), message, hint, path)
 
     def without(self, paths: set[Path_]) -> Document:
-        """Return a copy without some values; problems keep their original positions."""
+        """Return a copy without the values at `paths`; positions stay those of the file."""
         copy_of = replace(self, marks=dict(self.marks), original={})
         copy_of.data = self._copy((), (), self.data, paths, copy_of)
         return copy_of
@@ -88,7 +88,7 @@ class Document:
 
 
 def dotted(path: Path_) -> str:
-    """Return a path as text: `('metrics', 0, 'ece')` -> `metrics[0].ece`."""
+    """Return a path as text: ("metrics", 0, "ece") is "metrics[0].ece"."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -96,7 +96,7 @@ def dotted(path: Path_) -> str:
 
 
 def load(path: Path, root: Path | None = None) -> Document:
-    """Read a spec and everything it `extends`; raise SpecError for any mistake in the text.
+    """Return a spec with what it `extends`; SpecError for any mistake in the text.
 
     Raises:
         SpecError: with every problem of the text; nothing is partly loaded.
@@ -108,7 +108,7 @@ def load(path: Path, root: Path | None = None) -> Document:
 
 
 def load_leniently(path: Path, root: Path) -> Document:
-    """Load a spec, collect all mistakes in `problems`, and leave out the wrong values.
+    """Return a spec without values that are wrong YAML; mistakes are in `problems`.
 
     Raises:
         SpecError: it cannot be read at all, or is no YAML.
@@ -143,7 +143,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
 
 
 def _base(document: Document, parent: Any, path: Path, root: Path, children: list[Path]) -> Document:
-    """Load the spec that `extends:` names; raise SpecError if it cannot be, or for a circle."""
+    """Return the document that `extends:` names; SpecError if unreadable or a circle."""
     at = ("extends",)
     if not isinstance(parent, str) or not parent.isprintable() or len(parent) > MAX_PATH:
         got = quoted(parent)
@@ -162,7 +162,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
 
 
 def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
-    """Return two values merged: mappings by key, null in the child removes, else it replaces."""
+    """Return base and child merged by key; null removes, other values replace."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
     # The base's order first, so that an override leaves the order of everything else as it was.
@@ -184,7 +184,7 @@ def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
 
 
 def paths_in(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Yield the path of a value and of every value within it."""
+    """Yield a value's path, then those of all values within it, parents first."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
@@ -198,7 +198,7 @@ def _at(data: Any, path: Path_) -> dict[Any, Any]:
 
 
 def relative_name(path: Path, root: Path) -> str:
-    """Return a file's path relative to the project's root; unchanged if outside."""
+    """Return a path relative to `root`, as POSIX text; unchanged if outside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except (ValueError, OSError, RuntimeError):  # it lies elsewhere, or cannot be
@@ -214,7 +214,7 @@ def _read(path: Path, root: Path) -> str:
 
 
 def parse(text: str, name: str) -> Document:
-    """Parse a text into values with positions; raise SpecError with every problem."""
+    """Return a YAML text's document; SpecError with all its problems."""
     document = _parse(text, name)
     if document.problems:
         raise SpecError(document.problems, document.sources)
@@ -222,7 +222,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def _parse(text: str, name: str) -> Document:
-    """Parse a spec; mistakes that leave the rest readable are added to `problems`."""
+    """Return a YAML text's document; tolerable mistakes go into `problems`."""
     sources = {name: text}
     try:
         _limit_depth(text, name)
@@ -269,7 +269,7 @@ def _limit_depth(text: str, name: str) -> None:
 
 
 class _Builder:
-    """Builder of plain values from composed YAML nodes, which counts them."""
+    """Builder of plain values from YAML nodes; records positions and problems."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -319,7 +319,7 @@ class _Builder:
         return result
 
     def _pairs(self, node: yaml.MappingNode, path: Path_, met: set[yaml.Node] | None = None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """Yield the node's pairs, then those of `<<: *alias` that it does not override.
+        """Yield (key node, value node), including those merged by `<<` and not overridden.
 
         What was `met` on the way has given its pairs: mappings that merge each other end, and merges of merges stay few.
         """
@@ -389,7 +389,7 @@ _ESCAPE = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
 
 
 def mark_within(document: Document, path: Path_, offset: int) -> Position:
-    """Return the position of character number `offset` (from 0) of the text at `path`.
+    """Return the position in the file of character `offset` of the text at `path`.
 
     YAML may join or fold lines, but keeps all characters other than white space, so those are counted.
     """
@@ -430,7 +430,7 @@ def _past_space(source: str, at: int, quote: str) -> int:
 
 
 def _width(source: str, at: int, quote: str) -> int:
-    """Return how many characters of the file one character of the text takes."""
+    """Return how many characters of the file spell the text's character at `at`."""
     if quote == "'" and source.startswith("''", at):
         return 2
     escape = _ESCAPE.match(source, at) if quote == '"' else None

@@ -29,10 +29,10 @@ OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id"
 
 
 class AnswerTable:
-    """Answers of a spec, sorted by question, variant and model."""
+    """All answers of a spec as the page lists them: by question, variant, model."""
 
     def __init__(self, results: Results, models: Sequence[str]) -> None:
-        """Make the table; `models` are in the order of the page."""
+        """Keep the results; tables are read at first use. `models` sets the order."""
         self.results, self.models = results, models
 
     @cached_property
@@ -46,7 +46,7 @@ class AnswerTable:
 
     @cached_property
     def rows(self) -> pl.DataFrame:
-        """Return one row per answer in page order; `sample` is the row number of its question."""
+        """Return a row per answer in page order; `sample` is its row in `samples`."""
         order = {"variant": self.variants, "model": self.models}
         placed = self._answers.join(self.samples.select("dataset", "sample_id", "sample"), on=["dataset", "sample_id"])
         ranks = [pl.col(name).replace_strict(texts, range(len(texts)), return_dtype=pl.Int32) for name, texts in order.items()]
@@ -59,7 +59,7 @@ class AnswerTable:
 
     @cached_property
     def _answers(self) -> pl.DataFrame:
-        """Return the answers; the text of one that consists of logits is the letter of its option."""
+        """Return all answers; without text, the letter of the chosen option stands in `text`."""
         rows = self.results.answers(variant=None)
         if "predicted" not in rows.columns:
             return rows
@@ -69,7 +69,7 @@ class AnswerTable:
 
     @cached_property
     def columns(self) -> list[PackedColumn]:
-        """Return the packed columns by which the page filters and sorts answers."""
+        """Return the columns by which the page filters answers, each as a number per answer."""
         orders = {"model": self.models, "variant": self.variants, "dataset": self.results.datasets}
         coded = (pack_column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
         numbers = PackedColumn("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
@@ -77,7 +77,7 @@ class AnswerTable:
 
     @cached_property
     def percentiles(self) -> pl.DataFrame:
-        """Return (answers, estimators): the share of the model's answers that are less uncertain."""
+        """Return per answer and estimator the share of the model's answers less uncertain."""
         return self.rows.select(
             ((pl.col(f"uncertainty[{name}]").rank("min") - 1) / pl.col(f"uncertainty[{name}]").count())
             .over("model")
@@ -87,17 +87,17 @@ class AnswerTable:
 
     @cached_property
     def ids(self) -> NDArray[np.uint32]:
-        """Return a 32-bit hash per question, (questions,), which its address on the page holds."""
+        """Return a 32-bit hash per question, (n,) uint32, used in page addresses."""
         return np.array([question_hash(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
 
     @property
     def questions_per_chunk(self) -> int:
-        """Return the number of questions in one chunk of details, at least 1."""
+        """Return the number of questions in a chunk of details, at least 1."""
         return max(1, DETAIL_ROWS * self.samples.height // max(1, self.rows.height))
 
     @cached_property
     def pictures(self) -> dict[str, list[str]]:
-        """Map each dataset to its image names; the page refers to images by position."""
+        """Return {dataset: its image ids}, in the order in which the page numbers them."""
         of: dict[str, dict[str, None]] = {name: {} for name in self.results.datasets}
         for dataset, names in self.samples.select("dataset", "image_id").rows():
             of[dataset].update(dict.fromkeys(picture_ids(names)))
@@ -115,7 +115,7 @@ class AnswerTable:
         return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, MAX_TEXT).to_list()
 
     def index(self) -> dict[str, Any]:
-        """Return the answers' index as JSON: sizes, names, columns, and sizes of chunks."""
+        """Return the JSON index of the answers: numbers, names, columns, chunk sizes."""
         sizes = dict(self.samples.group_by("dataset").len().rows())
         return {
             "rows": self.rows.height,
@@ -149,7 +149,7 @@ class AnswerTable:
 
 
 def question_hash(dataset: str, sample_id: str) -> int:
-    """Hash a dataset and sample id (FNV-1a, 32 bits), for the question's address."""
+    """Return a 32-bit FNV-1a hash of dataset and sample id."""
     value = 0x811C9DC5
     for byte in f"{dataset}\0{sample_id}".encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

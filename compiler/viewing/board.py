@@ -25,7 +25,7 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 
 def board(results: Results) -> dict[str, Any]:
-    """Return the leaderboard as JSON: scores by column, and titles of metrics and estimators."""
+    """Return the leaderboard as JSON values: scores with ranks by column, titles."""
     scores = ranked(results)
     rows = labelled(scores.lazy()).collect()
     scores = scores.with_columns(with_decimals(rows, column_decimals(rows.filter(ALL_CLEAN)))["decimals"])
@@ -37,7 +37,7 @@ def board(results: Results) -> dict[str, Any]:
 
 
 def ranked(results: Results) -> pl.DataFrame:
-    """Return the scores with ranks among models or among estimators; null where unranked."""
+    """Return the scores with their ranks among models or estimators, null if unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)
@@ -63,7 +63,7 @@ def ranked(results: Results) -> pl.DataFrame:
 
 
 def pack_columns(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
-    """Convert rows to JSON columns: texts become codes into a list, missing values None.
+    """Return {"n", "columns": {name: values}} of rows; texts as codes into a list.
 
     >>> pack_columns([{"a": "x", "b": 1}, {"a": None, "b": 2}], ("a", "b"))
     {'n': 2, 'columns': {'a': {'texts': ['x'], 'codes': [0, -1]}, 'b': [1, 2]}}

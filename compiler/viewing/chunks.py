@@ -28,7 +28,7 @@ def chunk(name: str, content: bytes) -> bytes:
 
 
 def content_of(file: bytes) -> bytes:
-    """Return the uncompressed content of a chunk file.
+    """Return the content that `chunk` was given, from the bytes of its file.
 
     >>> content_of(chunk("a", b"</script>"))
     b'</script>'
@@ -42,7 +42,7 @@ def json_chunk(name: str, value: Any) -> bytes:
 
 @dataclass(frozen=True)
 class PackedColumn:
-    """A column with a number per answer: a value, or the index of a text."""
+    """A column of answers for the page: numbers, or codes of texts."""
 
     name: str
     values: tuple[str | bool, ...] | None
@@ -51,12 +51,12 @@ class PackedColumn:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return name, number type and texts of the column, as the page's index lists them."""
+        """Return {"name", "type", "values"} of the column, for the page's index."""
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 
 def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
-    """Pack a series for the page; None if all null, of other types, or of too many texts.
+    """Return a series as a packed column; None if all null or not suited.
 
     Args:
         values: order of texts; by default that of their first occurrence.
@@ -78,7 +78,7 @@ def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> Packe
 
 
 def finite(value: Any) -> Any:
-    """Convert a value for JSON: round floats to seven digits, replace non-finite ones by None."""
+    """Return a value for JSON: floats with seven digits, None for NaN and infinities."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if np.isfinite(value) else None
     if isinstance(value, list | tuple):

@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run's paired tests of models and of estimators as JSON, with notes.
+    """Return the run's paired tests of models and estimators as JSON values, with notes.
 
     Args:
         params: parameters of the score stage.
@@ -49,7 +49,7 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare_now(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Test model `a` against `b`, as `qualm compare` does; return `tests` and a `note`."""
+    """Return {"tests", "note"} of model b against a, tested now like `qualm compare`."""
     found = compare_models(results, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]

@@ -33,7 +33,7 @@ Key = tuple[str, str, str]
 
 
 def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return one JSON record per question: its texts and prompts, and each answer's values."""
+    """Return a JSON record per question: texts, prompts, and the values of all answers."""
     rows = answers.rows.hstack(answers.percentiles).filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():
@@ -82,7 +82,7 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
 
 
 def changed_words(old: str, new: str) -> list[tuple[str, str, str]]:
-    """Return runs of words of two texts in order, as (common, removed, added).
+    """Return the words of two texts in order, as (common, removed, added) runs.
 
     >>> changed_words("What is the size?", "Ahar is teh old size?")
     [('', 'What', 'Ahar'), ('is', '', ''), ('', 'the', 'teh old'), ('size?', '', '')]
@@ -155,7 +155,7 @@ def _sum(logprobs: list[float] | None) -> float | None:
 
 
 def _options_in_set(mask: int | None) -> list[int]:
-    """Return the numbers of the options in a prediction set's bit mask; empty for None.
+    """Return the indices of the options in a bit mask; [] for None.
 
     >>> _options_in_set(9)
     [0, 3]
@@ -164,7 +164,7 @@ def _options_in_set(mask: int | None) -> list[int]:
 
 
 def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the (key, value) pairs of a value of a map column: a dict, or a list of entries."""
+    """Yield (key, value) of a map column's value, a dict or a list of entries."""
     if isinstance(entries, dict):
         yield from entries.items()
         return

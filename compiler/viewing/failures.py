@@ -32,7 +32,7 @@ def show_failures(
     variants: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """Print wrong answers (correctness 0) with question and confidence, the surest first.
+    """Print up to `limit` wrong answers, the most confident first, or as JSON.
 
     Raises:
         ProjectError: a name is none of this spec's, or nothing was run yet.
@@ -71,7 +71,7 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expected_answer(sample: Mapping[str, Any]) -> str:
-    """Format the right answer: an option, reference answers, `an abstention`, or "".
+    """Return the right answer as text: option, references, "an abstention" or "".
 
     >>> expected_answer({"choices": ["red", "blue"], "answer_index": 1})
     'B. blue'
@@ -88,7 +88,7 @@ def expected_answer(sample: Mapping[str, Any]) -> str:
 
 
 def given_answer(answer: Mapping[str, Any]) -> str:
-    """Format a model's answer: its text, its option instead of a letter, or `no answer`."""
+    """Return a model's answer as text: its text, its option, or "no answer"."""
     text, choices, index = (answer["text"] or "").strip(), answer["choices"] or [], answer.get("predicted")
     if index is not None and 0 <= index < len(choices) and len(text) < 2:
         return option(choices, index)

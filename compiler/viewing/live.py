@@ -24,7 +24,7 @@ ANSWERS = 6
 
 
 class LiveRun:
-    """State of the running, or else the last, `qualm run` of a checkout, from its log files."""
+    """State of the present, or last, `qualm run` here, read from its log files."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._lock = root, threading.Lock()
@@ -40,7 +40,7 @@ class LiveRun:
         self._answers: deque[dict[str, str]] = deque(maxlen=ANSWERS)
 
     def state(self) -> dict[str, Any]:
-        """Return the run's state as JSON: command, stages, latest answers, output, spending.
+        """Return the run's state as JSON values: command, stages, answers, output, spent.
 
         Returns:
             `command` of the running process or ""; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
@@ -102,7 +102,7 @@ class LiveRun:
 
 
 def _named(stage: str) -> str:
-    """Shorten the address of a stage to `SPEC/STAGE`, or `STAGE` in the default spec.
+    """Return "SPEC/STAGE" of a stage's DVC address; other texts unchanged.
 
     >>> _named("specs/mine/dvc.yaml:score"), _named("score")
     ('mine/score', 'score')

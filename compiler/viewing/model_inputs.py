@@ -25,7 +25,7 @@ MAX_LOSSLESS_SIDE = 320
 
 
 class ModelInputs:
-    """Images and question texts as models saw them under each variant; thread-safe."""
+    """Images and question texts as models saw them, by variant; thread-safe."""
 
     def __init__(self, results: Results, stages: Iterable[PlannedStage]) -> None:
         self._results = results
@@ -50,12 +50,12 @@ class ModelInputs:
         self._variants: dict[str, Variant | None] = {}
 
     def modality(self, variant: str) -> str:
-        """Return a variant's modality: image, text or cross; empty if unknown or clean."""
+        """Return a variant's modality: image, text or cross; "" if clean or unknown."""
         entry = self.entries.get(variant, {})
         return "image" if "picture" in entry else str(entry.get("modality") or "")
 
     def questions(self, dataset: str, sample_id: str, variants: Iterable[str]) -> dict[str, str]:
-        """Map each variant that may change the text to the question as models saw it."""
+        """Return {variant: question as asked} of the variants that may change the text."""
         texts = {}
         for name in variants:
             if name != CLEAN and self.modality(name) in ("text", "cross"):
@@ -65,23 +65,23 @@ class ModelInputs:
         return texts
 
     def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
-        """Return image number `place` of a question under a variant, as WebP; None on failure."""
+        """Return image `place` of a question under a variant as WebP; None on failure."""
         pair = self._input(dataset, sample_id, variant)
         return encode_webp(pair[0][place]) if pair is not None and place < len(pair[0]) else None
 
     def missing(self, dataset: str, image_ids: Iterable[str]) -> list[str]:
-        """Return those of the image ids for which the dataset folder holds no image."""
+        """Return the image ids that the dataset's folder has no image for."""
         folder = self._folder(dataset)
         return [name for name in image_ids if not folder.has_image(name)]
 
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
-        """Return an unperturbed image of a dataset, as WebP; None if it cannot be decoded."""
+        """Return an image of a dataset, unperturbed, as WebP; None if undecodable."""
         pictures = self._folder(dataset)._pictures
         image, _ = decoded(None if pictures is None else pictures.data(image_id))
         return None if image is None else encode_webp(image)
 
     def _input(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Return a question's images and text under a variant; None if they cannot be made here.
+        """Return (images, question text) under a variant; None if they cannot be made.
 
         Args:
             pictures: False leaves the images out, for a variant that needs none.
@@ -115,7 +115,7 @@ class ModelInputs:
 
 
 def encode_webp(image: PIL.Image.Image) -> bytes:
-    """Encode an image as WebP: without loss if small, otherwise lossy and scaled down."""
+    """Return an image as WebP bytes: lossless if small, else lossy and scaled down."""
     picture = image.convert("RGB")
     picture.thumbnail((MAX_SIDE, MAX_SIDE), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

@@ -35,10 +35,10 @@ HEADERS = {
 
 
 class PageServer:
-    """HTTP server of the page on 127.0.0.1, until `close` or the end of its context."""
+    """HTTP server of the page on 127.0.0.1, in a thread, until closed."""
 
     def __init__(self, site: Site, port: int | None = None) -> None:
-        """Serve a site from a thread; by default on `PORT`, or any free port if that is taken.
+        """Start serving a site on `port`; by default on PORT or any free port.
 
         Raises:
             ProjectError: the port is taken.
@@ -69,7 +69,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of connections that the browser closed."""
+        """Ignore errors of connections that the browser closed; report others."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
     def _is_allowed(self) -> bool:
-        """Return True if the page itself, or a person who opens its address, sent the request."""
+        """Return whether the page itself, or a person's navigation, sent the request."""
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"

@@ -23,7 +23,7 @@ OPENING = ".qualm/pages"
 
 
 def login_name() -> str:
-    """Return the user's login, cleaned for a reviewer's name; `reviewer` if unknown."""
+    """Return the user's login with only letters, digits and _.-; "reviewer" if unknown."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):  # Windows has no `pwd`
@@ -32,7 +32,7 @@ def login_name() -> str:
 
 
 def until_stopped(serve: Callable[[], ServedPage], banner: Callable[[str], str], browser: Path | None) -> None:
-    """Start a page, print its banner, and serve it until Ctrl-C or SIGTERM.
+    """Start a page by `serve`, print its banner, and block until Ctrl-C or SIGTERM.
 
     Args:
         serve: starts the page in the background.
@@ -64,7 +64,7 @@ def stop_event() -> Iterator[threading.Event]:
 
 @contextmanager
 def open_browser(url: str, folder: Path) -> Iterator[Path]:
-    """Open a secret address in the browser; yield the private HTML file that leads to it.
+    """Open a URL in the browser by a private HTML file; yield the file, delete it after.
 
     The file is removed on exit. A command line would show the address to every account.
 

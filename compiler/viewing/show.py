@@ -34,7 +34,7 @@ def publish_results(
     pull: bool = False,
     force: bool = False,
 ) -> bool:
-    """Write the page of specs into a folder; return False if results changed, unless `force`."""
+    """Write the page of specs into a folder; return False if changed results forbid it."""
     site = make_site(project, specs, title, pictures, revisions=revisions, pull=pull)
     if not may_publish(project.root, _files(project, site), force):
         return False
@@ -53,7 +53,7 @@ def serve_results(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> None:
-    """Serve the page of specs' results on this machine until Ctrl-C or SIGTERM."""
+    """Serve the page of specs on this machine until Ctrl-C or SIGTERM."""
     site = make_site(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     report_changed(project.root, _files(project, site))
     with stop_event() as stop, PageServer(site, port) as server:
@@ -73,7 +73,7 @@ def make_site(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> Site:
-    """Return the site of the named specs, or of all with results, also at other revisions.
+    """Return the site of the named specs, or all with results, also at `revisions`.
 
     Args:
         pull: fetch what DVC's cache lacks of the revisions from the default remote.

@@ -59,10 +59,10 @@ Pictures = Literal["all", "clean", "none"]
 
 
 class SitePart:
-    """Results of one spec, at one revision, on the page."""
+    """One spec's results, here or at a revision, as part of the page."""
 
     def __init__(self, results: Results, stages: Iterable[PlannedStage], revision: str = "") -> None:
-        """Read a spec's results; `revision` names an earlier commit or experiment."""
+        """Keep a spec's results; `revision` is "" for the working tree."""
         self.results, self.revision = results, revision
         self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")
         self._stages = tuple(stages)
@@ -70,7 +70,7 @@ class SitePart:
 
     @property
     def files(self) -> list[str]:
-        """Return the result files that this part of the page reads."""
+        """Return the paths of all result files that the page reads of this part."""
         paths = list(nested_paths(self.results.inputs))
         for stage in self._stages:
             if "scores" in stage.outputs:
@@ -85,7 +85,7 @@ class SitePart:
 
     @cached_property
     def orders(self) -> tuple[list[str], list[str]]:
-        """Return the model names twice: in the report's order, and in the order of their colours."""
+        """Return (model names in the report's order, in the order of their colours)."""
         models, colours = model_orders(self.results, self._report_params)
         return [*models, *(name for name in self.results.models if name not in models)], colours
 
@@ -98,7 +98,7 @@ class SitePart:
         return ModelInputs(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
-        """Return the facts about this part for the page's first chunk, as JSON."""
+        """Return the facts on this part, as JSON values, for the page's first chunk."""
         report, (models, colours) = self._report_params, self.orders
         return {
             "key": self.key,
@@ -116,7 +116,7 @@ class SitePart:
 
     @property
     def licences(self) -> dict[str, str]:
-        """Map each dataset to its card's licence, or if made from others, to all licences."""
+        """Return {dataset: its card's licence}; a dataset made of others has all of theirs."""
         by_path = {
             str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if "licence" in s.params.get("about", {})
         }
@@ -125,7 +125,7 @@ class SitePart:
 
     @property
     def sources(self) -> list[dict[str, str]]:
-        """Return title, source, licence and revision of each dataset that has a card with a source."""
+        """Return {dataset, title, source, licence, revision} per dataset with a known source."""
         found, pins = [], lock.read(self.results.root)
         for stage in self._stages:
             about = stage.params.get("about", {})
@@ -135,7 +135,7 @@ class SitePart:
         return found
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
-        """Return the part's index as JSON: that of its answers, modalities, licences and files."""
+        """Return the part's index as JSON values: answers, modalities, licences, files."""
         inputs = self.results.inputs
         changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
         return self.answers.index() | {
@@ -146,7 +146,7 @@ class SitePart:
         }
 
     def content(self, kind: str, number: int, pictures: Pictures) -> Any:
-        """Return a chunk's content: a JSON value, or bytes; None if its number is too large."""
+        """Return the content of chunk `number` of a kind: JSON value or bytes; None if absent."""
         with self._lock:
             if kind == "board":
                 return board(self.results)
@@ -170,7 +170,7 @@ class SitePart:
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
-        """Yield (kind, number) of all chunks except details and comparisons on demand."""
+        """Yield (kind, number) of each chunk but details and comparisons on demand."""
         yield from ((name, 0) for name in SINGLE)
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
@@ -182,10 +182,10 @@ class SitePart:
 
 
 class Site:
-    """The page of `qualm view`: makes each of its files on request, by path."""
+    """The page of `qualm view`: returns the content of each of its files."""
 
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
-        """Create a site; `live` is the checkout's current run, for a served page."""
+        """Keep the parts by key; `live` is the run to show, None for a published page."""
         self.parts = {part.key: part for part in parts}
         self.title, self.pictures, self.live = title, pictures, live
 
@@ -212,7 +212,7 @@ class Site:
         return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 
     def index(self) -> bytes:
-        """Return the page's first chunk as a file: its title and the list of results."""
+        """Return the page's first chunk: title, and the facts on each part."""
         parts = [part.described() for part in self.parts.values()]
         return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 
@@ -224,12 +224,12 @@ class Site:
 
 
 def palette() -> bytes:
-    """Return the CSS of the report's colours and fonts: the head of its style sheet."""
+    """Return the CSS of the report's colours and fonts, in bytes."""
     return textfiles.read_text(REPORT_STYLE).partition("* {")[0].encode()
 
 
 def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:
-    """Return one chunk of a part's data as a file; None if its number is too large."""
+    """Return the file of one data chunk, in bytes; None if there is no such chunk."""
     content = part.content(kind, number, pictures)
     name = f"{part.key}/{kind}" if kind in SINGLE else f"{part.key}/{kind}/{number}"
     return None if content is None else chunk(name, content) if isinstance(content, bytes) else json_chunk(name, content)
@@ -250,7 +250,7 @@ def _perturbed(part: SitePart, sample: int, variant: int, place: int) -> bytes |
 
 
 def _revision(stage: PlannedStage, pins: Mapping[str, lock.Pin]) -> str:
-    """Return the commit of a dataset's files: that of registry/fetch.lock, else of the card's addresses; "" if unknown."""
+    """Return the commit of a dataset's files, from registry/fetch.lock or URLs; "" if unknown."""
     pin = pins.get(str(stage.inputs.get("source", "")).rpartition("/")[2])
     if pin is None:
         return ""

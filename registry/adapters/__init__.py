@@ -25,11 +25,11 @@ Raises AdapterError where the files are not as in the release."""
 
 
 class AdapterError(Exception):
-    """Source that an adapter cannot read: file, expected, found, remedy."""
+    """Error of an adapter that cannot read its source; names file, fault and remedy."""
 
 
 class MissingImageError(AdapterError):
-    """Error that an image is at none of its possible paths."""
+    """Error that no file is at any of an image's possible paths, `places`."""
 
     def __init__(self, message: str, places: Sequence[str]) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def _end(error: AdapterError) -> None:
 
 @dataclass(frozen=True)
 class AdapterContext:
-    """Inputs of an adapter from the `data` stage: files, seed, selection and callbacks."""
+    """Inputs that the `data` stage gives an adapter: files, seed, selection and callbacks."""
 
     folder: Path
     """The dataset folder being written, not yet published. `samples.parquet` and `images/` in it belong to the stage."""
@@ -72,7 +72,7 @@ class AdapterContext:
     """Images that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
 
     def selected(self, sample: Sample, picture: Callable[..., Image] | Image | None, *args: Any, of: str = "") -> Iterator[Image | Sample]:
-        """Yield a sample, after its image if that is new; nothing if the spec does not select it.
+        """Yield [image,] sample: the image only if not yielded before; nothing if not selected.
 
         Args:
             sample: to yield.
@@ -91,14 +91,14 @@ class AdapterContext:
 
     @contextmanager
     def record(self) -> Iterator[None]:
-        """Pass an `AdapterError` raised in the block to `bad`; the block covers one record."""
+        """Pass an `AdapterError` of the block (one record) to `bad`, which raises it or notes it."""
         try:
             yield
         except AdapterError as error:
             self.bad(error)
 
     def need_source(self, adapter: str) -> Path:
-        """Return the source folder; raise AdapterError where there is none on this disk."""
+        """Return the folder of official files; AdapterError if none is given or it is missing."""
         if self.source is None:
             raise AdapterError(f"{adapter}: reads official files and was given none; `qualm data add NAME --from PATH` brings them in")
         if not self.source.exists():
@@ -113,12 +113,12 @@ MAX_PROCESSES = 61
 
 
 def count_processes(workers: int) -> int:
-    """Return `workers`, or if it is 0 one per core, at most MAX_PROCESSES."""
+    """Return the number of processes: `workers`, or all cores if 0; at most MAX_PROCESSES."""
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
 
 class ImageConversionCounts:
-    """Counter of transparent and multi-frame images, which models see converted."""
+    """Counter of images that models see converted: transparent, and with several frames."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -133,12 +133,12 @@ class ImageConversionCounts:
         return ""
 
     def notes(self) -> list[str]:
-        """Return a line with the number of images for each kind that models see converted."""
+        """Return one line per kind of conversion, "3 images of several frames..."; none at 0."""
         return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
 def find_problem(sample: Sample, earlier_images: Container[str | None], earlier_samples: Container[str]) -> str:
-    """Return why no adapter may yield a sample, as the end of a message; "" if it may.
+    """Return why a yielded sample is invalid, as the end of a message; "" if it is valid.
 
     Args:
         sample: the next one.

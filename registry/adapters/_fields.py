@@ -11,19 +11,19 @@ from qualm.registry.adapters import AdapterError
 
 
 def need_columns(where: str, existing_columns: Collection[str], columns: Collection[str]) -> None:
-    """Raise AdapterError if a column or dotted field that the card names is missing."""
+    """Raise AdapterError if one of `columns`, names or dotted fields, does not exist."""
     if missing := [c for c in columns if _column_of(existing_columns, c) is None]:
         existing = ", ".join(map(str, existing_columns)) or "none"
         raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
 
 
 def columns_containing(existing_columns: Collection[str], names: Collection[str]) -> list[str]:
-    """Return the table columns that contain these dotted fields, each once."""
+    """Return the existing columns that hold these dotted fields, each once; skip unknown ones."""
     return list(dict.fromkeys(column for name in names if (column := _column_of(existing_columns, name)) is not None))
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
-    """Return a row's value at a column or dotted field, a list for a list; None if missing.
+    """Return a row's value at a column or dotted field, a list if on a list; None if missing.
 
     Empty items of a list are left out. A column may hold its fields as JSON text. None if the column is missing or empty.
 
@@ -37,7 +37,7 @@ def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
 
 
 def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
-    """Yield the dotted names of a row's leaf fields, to `depth` levels, in order."""
+    """Yield dotted names of the leaves of a nested row, to `depth` levels, in row order."""
     for name, value in row.items():
         fields = _record_of(value)
         if fields is None or set(fields) <= {"bytes", "path"} or depth == 1 or not fields:
@@ -47,7 +47,7 @@ def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
 
 
 def _record_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a mapping, or the first in a list, also from JSON text; None for other values."""
+    """Return a dict, a list's first item if it is one, or either from JSON text; else None."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)
@@ -58,7 +58,7 @@ def _record_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def _column_of(existing_columns: Collection[str], name: str) -> str | None:
-    """Return the longest column name that begins a dotted name; None if there is none."""
+    """Return the longest existing column that is a dotted name or its beginning; else None."""
     while name not in existing_columns:
         name, dot, _ = name.rpartition(".")
         if not dot:

@@ -30,7 +30,7 @@ MAX_TEXT = 100_000
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns with each field of a sample; None or empty if there is none."""
+    """Names of the table columns that hold each field of a sample; None or empty if none does."""
 
     source: str
     """Name of the adapter."""
@@ -60,11 +60,11 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all columns that are read; those of `meta` may be missing in JSON."""
+        """Return the names of all columns that are read, each once; those of `meta` come last."""
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
-        """Return the sample in a row, with `prefix` before its id.
+        """Return the `Sample` in a table row; its id is `prefix` and the id column or a digest.
 
         Raises:
             AdapterError: a column is missing, or has a value of another kind.
@@ -129,7 +129,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell as a list: a list, its JSON or Python text, or a separated text."""
+        """Return a cell as a list: a list, JSON or Python text, or split text; [] if empty."""
         if _empty(value):
             return []
         if isinstance(value, str):
@@ -168,7 +168,7 @@ class Columns:
 
 
 def files_by_split(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
-    """Yield (split, id prefix, file) for everything that a card's `files` name, in order.
+    """Yield (split, prefix for sample ids, file) by split; AdapterError if no file fits.
 
     Raises:
         AdapterError: a pattern leads out of the source or fits nothing.
@@ -188,12 +188,12 @@ def files_by_split(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def image_path(images: str, split: str, name: str) -> str:
-    """Return an image's path: `name` below `images`, with the split filled in."""
+    """Return an image's path in the source: folder `images`, `{split}` filled in, and `name`."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
 
 
 def picture_prefix(images: str, prefix: str) -> str:
-    """Return the prefix of image ids: `prefix` if each split has a folder of images, else "".
+    """Return the prefix of image ids: `prefix` if `images` contains `{split}`, else "".
 
     Names come again in the folders of several splits. `prefix` is that of the split's ids (`files_by_split`).
     """
@@ -205,7 +205,7 @@ def _empty(value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a table's value as text: whole numbers without `.0`, lists as JSON."""
+    """Return a cell as text: true/false, whole floats without `.0`, lists and dicts as JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < MAX_PLAIN:

@@ -15,12 +15,12 @@ from qualm.registry.system.dvc_objects import lies_in
 
 
 def read_list(path: Path, expected: str) -> list[Any]:
-    """Return a JSON file's records, at least one, else raise AdapterError."""
+    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty."""
     return [record for _, record in read_records(path, expected)]
 
 
 def read_records(path: Path, expected: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of a JSON file in order; a place is "FILE: line 3, record 2".
+    """Yield ("FILE: line 3, record 2", record) of a JSON or JSON Lines file, in order.
 
     Records are counted from 0. Only one is in memory at a time; a gigabyte takes ten to twenty seconds.
 
@@ -52,7 +52,7 @@ def read_records(path: Path, expected: str, under: str | None = None, context: A
 def read_rows(
     path: Path, expected: str, columns: Collection[str] = (), context: AdapterContext | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (place, {column: cell}) of a CSV or TSV file with a header, in order.
+    """Yield ("FILE: line 3", {column: cell}) of a CSV or TSV file with a header, in order.
 
     The suffix selects the format; only one row is in memory at a time.
 
@@ -98,7 +98,7 @@ def _header(path: Path, expected: str, head: list[str], columns: Collection[str]
 
 
 def require_record(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
-    """Return a record that has `keys`, and if `others` is given no further ones, else raise."""
+    """Return `record` if a dict with `keys` (and no keys beyond `others`); else AdapterError."""
     if not isinstance(record, dict):
         raise AdapterError(f"{where}: expected a record of keys, got {type(record).__name__}")
     missing = [k for k in keys if k not in record]
@@ -114,7 +114,7 @@ def require_record(record: Any, keys: Collection[str], where: str, others: Colle
 
 
 def require_text(record: dict[str, Any], key: str, where: str) -> str:
-    """Return the text at a key that exists; raise AdapterError if it is blank or no text."""
+    """Return the text at an existing key, unstripped; AdapterError if blank or not text."""
     value = record[key]
     if not isinstance(value, str) or not value.strip():
         raise AdapterError(f"{where}: {key}: expected text, got {value!r:.60}")
@@ -122,7 +122,7 @@ def require_text(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def require_integer(record: dict[str, Any], key: str, where: str) -> int:
-    """Return the whole number at a key that exists; raise AdapterError if it is none."""
+    """Return the int at an existing key; AdapterError for bool, float and text."""
     value = record[key]
     if type(value) is not int:
         raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
@@ -130,13 +130,13 @@ def require_integer(record: dict[str, Any], key: str, where: str) -> int:
 
 
 def number_repeats(name: str, repeated: Counter[str]) -> str:
-    """Return a name, with `-2`, `-3`... if it occurred before; update `repeated`."""
+    """Count `name` in `repeated`; return it, with `-2`, `-3`... if it was counted before."""
     repeated[name] += 1
     return name if repeated[name] == 1 else f"{name}-{repeated[name]}"
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """Read the image at the first of these paths that is a file within the source."""
+    """Read the image at the first of `places` that is a file in the source; else AdapterError."""
     for place in places:
         path = source / place
         try:
@@ -149,7 +149,7 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
 
 
 def check_image(data: bytes, where: str) -> bytes:
-    """Return an image's bytes from a table after checking them without decoding.
+    """Return `data` unchanged if its head is an image's and it is not cut; else AdapterError.
 
     Raises:
         AdapterError: no known format, too large, or cut short.
@@ -168,12 +168,12 @@ def check_image(data: bytes, where: str) -> bytes:
 
 
 def add_instruction(question: str, instruction: str) -> str:
-    """Return a question followed by an instruction, if there is one."""
+    """Return "QUESTION INSTRUCTION", or the question alone if the instruction is empty."""
     return f"{question} {instruction}" if instruction else question
 
 
 def yes_or_no(record: dict[str, Any], key: str, where: str) -> str:
-    """Return "yes" or "no" from a key in any letter case; AdapterError for other values."""
+    """Return "yes" or "no", the record's value at `key` in lower case; else AdapterError."""
     value = record[key]
     answer = value.strip().lower() if isinstance(value, str) else ""
     if answer not in ("yes", "no"):

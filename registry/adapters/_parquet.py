@@ -11,7 +11,7 @@ from qualm.registry.formats.columnar import ColumnarError, class_names, read_row
 
 
 def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (place, row) of a Parquet or Arrow file; a place is "FILE: row 3".
+    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; counted from 0.
 
     A `ClassLabel` has its name, None for -1.
 
@@ -37,7 +37,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
 
 
 def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
-    """Return the name of a `ClassLabel` value; None for -1; other columns' values unchanged."""
+    """Return names[value], None for None or -1; without `names`, the value unchanged."""
     if names is None or value is None or value == -1:
         return None if names is not None else value
     if not isinstance(value, int) or not 0 <= value < len(names):

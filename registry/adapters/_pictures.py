@@ -39,7 +39,7 @@ class PictureColumns:
 
     @classmethod
     def checked(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:
-        """Return the columns of images from an adapter's arguments, else raise AdapterError."""
+        """Return the `PictureColumns` of an adapter's valid arguments; else AdapterError."""
         names = () if image is None else (image,) if isinstance(image, str) else tuple(image)
         if len(set(names)) != len(names) or (image is not None and not names):
             raise AdapterError(f"{adapter}: image: expected a column, or different ones, got {image!r}")
@@ -50,7 +50,7 @@ class PictureColumns:
         return cls(names, frames, text_only)
 
     def cells(self, row: Mapping[str, Any], where: str) -> tuple[list[Any], bool]:
-        """Return a row's image cells, and whether they form a list."""
+        """Return (image cells of a row, True if they form a list); AdapterError for bad counts."""
         cells: list[Any] = []
         listed = len(self.names) > 1
         for name in self.names:
@@ -65,7 +65,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """Return the images' names as one `image_id`, None for no image; AdapterError if too many."""
+        """Return the images' names joined as one `image_id`, None without images."""
         if len(pictures) > MAX_IMAGES:
             raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
@@ -83,18 +83,18 @@ def _as_list(value: Any, where: str, column: str) -> Any:
 
 
 def image_at(source: Path, place: str, name: str, where: str) -> Named:
-    """Return (name, function that reads the image) for an image at a path in the source."""
+    """Return (name, function that reads the image) for a path in the source; read nothing."""
     return name, partial(read_image, source, (place,), name, where)
 
 
 def image_within(data: bytes, path: str, where: str) -> Named:
-    """Return (digest as name, function that returns the image) for bytes in a table's cell."""
+    """Return (digest, function that checks and returns the image) for image bytes of a cell."""
     name = hashlib.sha256(data).hexdigest()[:24]
     return name, lambda: Image(name, check_image(data, where), path)
 
 
 def cell_content(cell: Any) -> tuple[bytes | None, str]:
-    """Return (image bytes, path) of a cell: None if it holds no bytes, "" without a path.
+    """Return (image bytes or None, path or "") of a table cell: bytes, base64, path or dict.
 
     A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
     """
@@ -108,7 +108,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
 
 
 def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
-    """Return a sample without the mark of a single image; check the number of marks.
+    """Return a sample whose `<image>` marks fit its images; remove a lone one; else raise.
 
     Args:
         listed: the image was an item of a list, so that its mark says nothing.
@@ -125,7 +125,7 @@ def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Samp
 
 
 def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Named]) -> Iterator[Image | Sample]:
-    """Yield a sample that the spec selects, after those of its images that are new."""
+    """Yield the sample's new images, then the sample; nothing if the spec does not select it."""
     if not context.selects(sample):
         return
     for name, read in pictures:
@@ -136,7 +136,7 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return (name, reader) for `n` frames of a video in the source.
+    """Return (image id, function that returns it) for up to `n` frames of a source's video.
 
     Names are `NAME#frame=NUMBER`.
     """
@@ -154,7 +154,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return (ID, function that returns its image) of up to `n` frames of an animated image."""
+    """Return (image id, function that returns it) for up to `n` frames of an animated image."""
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

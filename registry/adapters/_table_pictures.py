@@ -16,10 +16,10 @@ POINTER = 64
 
 
 class TablePictures:
-    """Images in a table's cells, each yielded once; ids are digests of the bytes."""
+    """Reader of base64 images in a table's cells; ids are digests; each image comes once."""
 
     def __init__(self, path: Path, context: AdapterContext, expected: str) -> None:
-        """Index the rows that hold the images of other rows.
+        """Read the table once for the rows that other rows point to as their image.
 
         Args:
             path: a table with the columns `index` and `image`.
@@ -32,11 +32,11 @@ class TablePictures:
         """Rows that have the image of others."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield (place, row) of the valid rows; faults are reported with the questions."""
+        """Yield (place, row) of the table's valid rows, in order; skip others silently."""
         return read_rows(self.path, self._expected, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """Return (id, undecoded image) of a row; None for an image that was given before."""
+        """Return (image id, undecoded image) of a row; the image is None if given before."""
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
@@ -56,13 +56,13 @@ class TablePictures:
         return image_id, Image(image_id, data, index)
 
     def give(self, image: Image, where: str) -> Image:
-        """Record that an image is given and return it; raise AdapterError if it is invalid."""
+        """Return `image` and record it as given; raise AdapterError if it is invalid."""
         check_image(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
-        """Return (image cell, place) of the later row with this index."""
+        """Return (image cell, place) of the row with this index; AdapterError if there is none."""
         for place, row in self._rows():
             if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place

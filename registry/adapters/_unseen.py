@@ -28,18 +28,18 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True)
 class Unseen:
-    """Record of a format that is not known exactly; fields are found by possible names."""
+    """Record of a release whose field names are not known; fields are found by usual names."""
 
     record: Mapping[str, Any]
     where: str
 
     def field(self, names: Sequence[str]) -> str | None:
-        """Return the record's key for the first of these fields, in any letter case; else None."""
+        """Return the record's key for the first of `names` with a value, in any case; else None."""
         own = {str(key).lower(): str(key) for key in self.record}
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return the first of these fields that the record has, as text; None if it has none."""
+        """Return the stripped text or number at the first of `names` present, as text; else None."""
         name = self.field(names)
         if name is None:
             return None
@@ -49,7 +49,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return (question or None, answers), from fields or a conversation's first turns.
+        """Return (question or None, its answers), from fields or a conversation's first two turns.
 
         Raises:
             AdapterError: they are of another kind.
@@ -65,7 +65,7 @@ class Unseen:
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
-        """Return whether the record calls its question answerable; None if it does not say.
+        """Return the record's label of whether its question is answerable; None without label.
 
         Raises:
             AdapterError: it says something else.
@@ -80,7 +80,7 @@ class Unseen:
         return not truth[label] if "un" in name.lower() and label not in ("answerable", "unanswerable") else truth[label]
 
     def extras(self, names: Sequence[str]) -> dict[str, str]:
-        """Return {name: text} of these fields, as far as the record has them."""
+        """Return {name: value as text} of those of `names` that the record has and are not null."""
         return {name: str(self.record[name]) for name in names if self.record.get(name) is not None}
 
     def unlike(self, expected: str) -> AdapterError:
@@ -100,13 +100,13 @@ class Unseen:
 
 
 def wrap_record(record: Any, where: str) -> Unseen:
-    """Return a record of a file as `Unseen`; raise AdapterError if it is no object."""
+    """Return a record of a file as `Unseen`; raise AdapterError if it is not a dict."""
     if not isinstance(record, Mapping):
         raise AdapterError(f"{where}: expected an object, got {record!r:.60}")
     return Unseen(record, where)
 
 
 def find_image(source: Path, name: str, image_id: str, where: str) -> Image:
-    """Read an image by name, at the source's top or in `images/`, suffix optional."""
+    """Read image `name`, suffix optional, in the source or its `images/`; else AdapterError."""
     names = [name] if Path(name).suffix.lower() in _SUFFIXES else [name, *(f"{name}{suffix}" for suffix in _SUFFIXES)]
     return read_image(source, [place for n in names for place in (n, f"images/{n}")], image_id, where)

@@ -33,7 +33,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def match_images(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({table file: its text} from annotated images to today's, counts in words).
+    """Return ({file of old to new image names: its JSON text}, counts in words).
 
     A question and its ten answers identify an image where one record here and one of today's has them. For the others, where
     `images/NAME` is there, the image of today's release whose hash is the only one close to it counts, or else `images/NAME` itself.
@@ -61,7 +61,7 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
     names: dict[str, str] = {}
     aside: dict[str, tuple[str, str]] = {}
     for name, key in records.items():
-        kind, detail = _verdict(key, here[key], there[key], files)
+        kind, detail = _match_or_doubt(key, here[key], there[key], files)
         if kind:
             aside[name] = kind, detail
         else:
@@ -82,7 +82,7 @@ def _annotated(folder: Path, files: Collection[str]) -> Iterator[tuple[str, Key]
 
 
 def _released(path: Path) -> Iterator[tuple[str, Key]]:
-    """Yield (image path, (question, answers)) of a split of today's release.
+    """Yield (image path, (question, answers) as letters) of a VizWiz file, in file order.
 
     The test split has no answers.
     """
@@ -106,8 +106,8 @@ def _letters(text: str) -> str:
     return re.sub("[^a-z0-9]", "", text.lower())
 
 
-def _verdict(key: Key, here: Collection[str], there: list[str], files: Collection[str]) -> tuple[str, str]:
-    """Return ("", image path) for a certain match, else (kind of doubt, reason)."""
+def _match_or_doubt(key: Key, here: Collection[str], there: list[str], files: Collection[str]) -> tuple[str, str]:
+    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason)."""
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
         return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"
@@ -121,7 +121,7 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Return {old name: path of today's image with a similar hash, else `images/NAME`}.
+    """Return {old name: new image's path if hashes match one to one, else `images/NAME`}.
 
     An image without such a match stands for itself.
     """
@@ -136,7 +136,7 @@ def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: 
 
 
 def _hashes(folder: Path, places: list[str], progress: Callable[[str], None]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the perceptual hashes of images, (n,) uint64, and a mask of the readable ones."""
+    """Return (perceptual hashes, uint64; mask of readable images), one item per path each."""
     found: list[int | None] = []
     for place in places:
         progress(place)

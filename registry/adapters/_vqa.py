@@ -15,7 +15,7 @@ CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 
 
 class Annotation(NamedTuple):
-    """People's answers to a question, with the types of question and answer."""
+    """Annotation of one VQA question: people's answers, types of question and answer."""
 
     image_id: int
     question_type: str
@@ -25,7 +25,7 @@ class Annotation(NamedTuple):
 
 
 class QuestionRow(NamedTuple):
-    """A question with its annotation, if there is one."""
+    """A VQA question with its place, ids and annotation, None if the split has none."""
 
     where: str
     question_id: int
@@ -37,7 +37,7 @@ class QuestionRow(NamedTuple):
 def read_questions(
     context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
 ) -> Iterator[QuestionRow]:
-    """Yield questions in official order, each with its annotation if there are any.
+    """Yield a row per question in file order; AdapterError if one has no annotation there.
 
     Only the annotations by which the orders of the two files differ are in memory.
 
@@ -76,7 +76,7 @@ def read_questions(
 
 
 def _find_annotation(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
-    """Return the annotation of `sought`, or None; store those read before it in `waiting`."""
+    """Read on to question id `sought`; return its annotation or None; others go to `waiting`."""
     for question_id, annotation in annotated:
         if question_id == sought:
             return annotation

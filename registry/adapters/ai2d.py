@@ -16,7 +16,7 @@ TEST_IDS = "ai2d_test_ids.csv"
 
 
 def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "all") -> Iterator[Image | Sample]:
-    """Read AI2D's questions by diagram, in file order.
+    """Yield AI2D's questions in order of diagram number, each diagram before its questions.
 
     `sample_id` is the question's id (`N.png-K`). Questions on one diagram are a group. The category is the diagram's in
     `categories.json`, if that file exists. `meta.abc_label` is "yes" if options are letters in the diagram. The files are keyed by the
@@ -53,7 +53,7 @@ def _diagram(
 
 
 def _files(source: Path) -> list[Path]:
-    """Return the question files, sorted by the number of their diagram."""
+    """Return the JSON files of questions, one per diagram, by number; AdapterError if none."""
     by_number = {
         int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))
     }
@@ -99,7 +99,7 @@ def _categories(path: Path) -> dict[str, str]:
 
 
 def _test_ids(path: Path) -> frozenset[str]:
-    """Return the ids of test diagrams in a file, one per line, without `.png`."""
+    """Return the numbers of test diagrams, as text, from a file with one per line."""
     if not path.is_file():
         raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
     try:

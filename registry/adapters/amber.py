@@ -36,7 +36,7 @@ def amber(
     task: Literal["discriminative", "generative", "all"] = "discriminative",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Read AMBER's queries and their kinds, in official order.
+    """Yield AMBER's questions (yes-or-no, or descriptions), in file order, images first.
 
     The files are `data/query/query_all.json`; `data/annotations.json` gives kinds by id. `sample_id` is the query's id. Questions on one
     image are a group. Categories are `existence`, `attribute/state`, `attribute/number`, `attribute/action`, `relation` and `generative`;
@@ -66,7 +66,7 @@ def amber(
 
 
 def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:
-    """Return {id: annotation}; the official script looks them up by position."""
+    """Return {query id: valid annotation record}; invalid ones are reported to the context."""
     by_id: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():

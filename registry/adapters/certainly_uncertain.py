@@ -31,7 +31,7 @@ CONTRASTS = ("question", "image", "both")
 
 
 def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = None) -> Iterator[Image | Sample]:
-    """Read CertainlyUncertain in our layout; each part is a split.
+    """Yield CertainlyUncertain's questions in our file layout; each part is a split.
 
     References are the answers. The category is the path in the taxonomy. `meta.contrast` is the difference between a pair's members.
 
@@ -60,7 +60,7 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
 
 
 def contrast_of(members: list[Sample]) -> str:
-    """Return in what the two members of a pair differ: `question`, `image` or `both`."""
+    """Return in what two samples differ: "question" (same image), "image" or "both"."""
     one, other = members
     if one.image_id == other.image_id:
         return "question"
@@ -68,7 +68,7 @@ def contrast_of(members: list[Sample]) -> str:
 
 
 def _parts(source: Path) -> dict[str, list[Path]]:
-    """Return {split: its files}, one of JSON Lines or several of Parquet."""
+    """Return {split: its files}, one JSON Lines or several Parquet; AdapterError if none."""
     files = {path.stem: [path] for path in source.glob("*.jsonl")}
     for path in sorted((source / "data").glob("*.parquet")):
         files.setdefault(path.name.rpartition("-of-")[0].rpartition("-")[0] or path.stem, []).append(path)

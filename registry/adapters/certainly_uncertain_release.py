@@ -38,7 +38,7 @@ def certainly_uncertain_release(
     unlabelled: bool = False,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """Read CertainlyUncertain's released files; each part is a split.
+    """Yield the questions of CertainlyUncertain's released files; parts are splits.
 
     The spec's `answerable_by: {lave: {by: ...}}` or `answerable_by: rules` decides from the answers which questions are answerable, as
     the paper does. A category becomes its path in the taxonomy; `meta.category` is the release's word.
@@ -77,7 +77,7 @@ def _records(source: Path, part: str, context: AdapterContext) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Member:
-    """A question that may be a member of a pair."""
+    """A question of the release as candidate for a pair of answerable and unanswerable ones."""
 
     number: int
     question: str
@@ -87,7 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return {record number: pair id} of records in pairs; skip invalid ones, reported later.
+    """Return {record number: pair id} of the records that form pairs; skip invalid records.
 
     Args:
         judged: a judge decides afterwards which questions are answerable.
@@ -120,7 +120,7 @@ def _contrast(key: tuple[str, ...], first: _Member, second: _Member) -> bool:
 
 
 def _photograph(image: str) -> str:
-    """Return the longest number in an image's name, shared by repainted copies.
+    """Return the longest number in an image's file name, or the name's stem if it has none.
 
     >>> _photograph("train/COCO_train2014_000000000123.jpg"), _photograph("inpainted/000000000123_mask1.png")
     ('000000000123', '000000000123')
@@ -130,7 +130,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError if nothing states whether a question is answerable.
+    """Raise AdapterError if neither label nor judge says whether a question is answerable.
 
     Args:
         judged: a judge decides afterwards from the answers.

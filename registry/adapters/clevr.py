@@ -23,7 +23,7 @@ CATEGORIES = {
 
 
 def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Read the questions and scene graphs of one CLEVR split.
+    """Yield one CLEVR split's questions, images first; copy its scene graphs to the dataset.
 
     The files are `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`. `sample_id` is `SPLIT_QUESTIONINDEX`. Questions on one
     image are a group. The category is the kind of the program's last step: `attribute`, `existence`, `counting` or `comparison`; `meta`
@@ -49,7 +49,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
     references: tuple[str, ...] = ()
     if split != "test":
         require_record(record, ("answer", "program"), where)
-        function = _last(record["program"], where)
+        function = _last_function(record["program"], where)
         meta, category, references = meta | {"function": function}, CATEGORIES[function], (_answer(record["answer"], where),)
     index = record["question_index"]
     if type(index) is not int:
@@ -68,7 +68,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
 
 
 def _answer(value: Any, where: str) -> str:
-    """Return an answer as text; in the files it may be a boolean or number."""
+    """Return an official answer as text: "yes"/"no" for a boolean, digits for a number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int):
@@ -76,8 +76,8 @@ def _answer(value: Any, where: str) -> str:
     return str(value)
 
 
-def _last(program: Any, where: str) -> str:
-    """Return the function of a program's last step, which the generator calls `type`."""
+def _last_function(program: Any, where: str) -> str:
+    """Return the function name of a program's last step; AdapterError if it is unknown."""
     step = program[-1] if isinstance(program, list) and program else None
     function = step.get("function", step.get("type")) if isinstance(step, dict) else None
     if function not in CATEGORIES:

@@ -38,7 +38,7 @@ def clevr_hallucination(
     margin: Annotated[float, Ge(0)] = 0.2,
     relations: Literal["sides", "directions", "both"] = "sides",
 ) -> Iterator[Image | Sample]:
-    """Make questions of each hallucination type, checked against scene graphs.
+    """Yield `per_type` questions of each hallucination type, checked on scene graphs.
 
     There are `per_type` questions of each type, at most one of a type per image. Every question has one right answer
     (`qualm.registry.scenes.validity`): an object named with "the" occurs once, an absent object is absent, and relations are not
@@ -117,7 +117,7 @@ def _draw_scenes(context: AdapterContext, level: str, split: str, most: int) -> 
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
-    """Return (what question `number` asks, the answer that it must have)."""
+    """Return (attribute or kind to ask, wanted answer) of a type's question `number`, in turn."""
     if kind == "relation" and relations == "directions":
         attribute, value = _target("attribute", number, relations)
         return f"direction/{attribute}", value
@@ -132,7 +132,7 @@ def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
 
 
 def _question(seed: int, one: _SceneImage, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
-    """Draw a question of this type with the target answer; None if the scene has none."""
+    """Draw a valid question of this type with the target answer; None if none was found."""
     asks, answer = target
     scene = one.scene
     if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):

@@ -30,7 +30,7 @@ def coco_folder(
     group: str | None = None,
     meta: list[str] = [],  # noqa: B006
 ) -> Iterator[Image | Sample]:
-    """Read a COCO-style annotation file, a question per annotation or image.
+    """Yield a question per annotation, or per image, of COCO-style annotation files.
 
     `images` of the file gives each image's `id` and `file_name`; `annotations` refer to it by `image_id`. If an annotation has a
     `category_id`, the column `category_id` holds the category's name. Everything else is as in `image_table`; `qualm data new` writes the
@@ -75,7 +75,7 @@ def coco_folder(
 
 
 def image_file_names(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
-    """Return {image id: file name} of an annotation file."""
+    """Return {image id as text: file name} of a COCO file; AdapterError if an id repeats."""
     names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):
         require_record(record, ("id", "file_name"), where)
@@ -121,7 +121,7 @@ def _annotations(
 
 
 def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
-    """Yield (place, sample) with the samples of each image merged into one.
+    """Yield (place, sample) per image: its first sample with the references of all.
 
     `before` is the prefix of the image's id, `prefix` that of the sample's.
     """

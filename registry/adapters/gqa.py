@@ -29,7 +29,7 @@ def gqa(
     balanced: bool = True,
     graphs: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Read questions of these GQA parts, with their scene graphs.
+    """Yield the questions of these GQA parts; store the scene graphs of their images.
 
     The files are `train_balanced_questions.json`, `images/ID.jpg`, and likewise. `sample_id` is the question's key, `image_id` the
     image's. Questions on one image are a group. The category is the question's structural type (query, verify, logical, choose, compare),
@@ -104,7 +104,7 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
 
 
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:
-    """Write the scene graphs of these images to the dataset's folder."""
+    """Write the scene graphs of images `pictures` to a file; AdapterError if one is missing."""
     present: set[str] = set()
     with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
@@ -119,7 +119,7 @@ def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Coll
 
 
 class ObjectFile:
-    """Writer of a JSON object, member by member; writes nothing without a path."""
+    """Context manager that writes a JSON object member by member; no-op if the path is None."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._first = path, True

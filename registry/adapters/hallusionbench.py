@@ -20,7 +20,7 @@ VISUAL = ("0", "1", "2")
 
 
 def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
-    """Read HallusionBench's questions, in official order.
+    """Yield HallusionBench's yes-or-no questions in file order, some without an image.
 
     The files are `HallusionBench.json`, images below `hallusion_bench/` by each record's `filename`. `visual_input` 0 asks without an
     image, 1 with the original, 2 with an edited one (`meta.difficulty` hard; the others are easy). References are yes or no, and the
@@ -73,7 +73,7 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
 
 
 def _picture(record: dict[str, Any], where: str) -> str | None:
-    """Return the image's path, which is its id; None for a question without an image."""
+    """Return the image's path, used as its id; None if `visual_input` is 0, without image."""
     if (record["visual_input"] == "0") != (record["filename"] is None):
         raise AdapterError(
             f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "

@@ -25,7 +25,7 @@ def haloquest(
     parts: list[Literal["eval", "train"]] = ["eval"],  # noqa: B006 - a literal, never changed
     pictures: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Read HaloQuest's rows; each part is a split.
+    """Yield HaloQuest's questions; each part is a split; without images if not `pictures`.
 
     Questions with a false premise or too little context are unanswerable: `answerable: false`, no references, the release's responses in
     `meta.responses`. For visually challenging questions the responses are the references. The category is the hallucination type.

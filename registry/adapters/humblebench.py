@@ -19,7 +19,7 @@ KEYS = ("file_name", "question_id", "question", "label", "type")
 
 
 def humblebench(context: AdapterContext, *, none_only: bool = False, pictures: bool = True) -> Iterator[Image | Sample]:
-    """Read HumbleBench's questions, all in split `test`.
+    """Yield HumbleBench's multiple-choice questions, all in split `test`.
 
     Questions come from every `metadata.jsonl`, in order. The category is the type (Object, Attribute, Relation). `meta.none_is_right`
     says whether "None of the above" is right. Questions on one image are a group.

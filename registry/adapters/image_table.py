@@ -51,7 +51,7 @@ def image_table(
     separator: str | None = None,
     shuffle: bool = False,
 ) -> Iterator[Image | Sample]:
-    """Read questions with images from CSV, TSV, JSON, Parquet or saved `datasets`.
+    """Yield a question per row of CSV, TSV, JSON, Parquet or Arrow files, images first.
 
     `qualm data new` writes the card. A dotted name reads a field within a column: `answers.text` of a record or a list of records, in
     JSON, Parquet, or JSON text in a cell. `ClassLabel` columns of `datasets` give their names, None for -1.
@@ -119,7 +119,7 @@ def image_table(
 
 
 def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str, frames: int | None, where: str) -> list[Named]:
-    """Return (name, reader) of the images of one cell: one, or the frames of its video."""
+    """Return (image id, function that reads it) of a cell: one image, or a video's frames."""
     data, path = cell_content(cell)
     if data is not None:
         return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]

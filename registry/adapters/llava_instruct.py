@@ -24,7 +24,7 @@ def llava_instruct(
     turns: Literal["dialogue", "each", "first"] = "dialogue",
     text_only: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Read LLaVA's instructions, one sample per question and answer, in split `train`.
+    """Yield a sample per question of LLaVA's conversations, in split `train`.
 
     The file is a list of `{id, image, conversations: [{from: human | gpt, value}]}`; images are at `image` from the entry's top, or under
     `images/`. The mark `<image>` is removed from questions. Earlier turns are `meta.history`, which fine-tuning puts before the question.
@@ -54,7 +54,7 @@ def llava_instruct(
 
 
 def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
-    """Return (COCO image number, case-folded first line) of LLaVA's questions on COCO images.
+    """Return {(COCO image number, lower-case first line)} of LLaVA's questions on COCO.
 
     LLaVA puts how to answer ("using a single word or phrase") on the next line.
 
@@ -97,7 +97,7 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
 
 
 def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
-    """Return (question, answer) pairs; an opening answer without a question is dropped.
+    """Return (question, answer) pairs of a conversation, in order; drop an answer alone.
 
     Args:
         has_image: expect one mark `<image>` in the questions, and remove it.

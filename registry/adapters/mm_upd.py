@@ -29,7 +29,7 @@ def mm_upd(
     parts: list[Literal["aad", "iasd", "ivqd"]] = ["aad", "iasd", "ivqd"],  # noqa: B006 - a literal, never changed
     setting: Literal["base", "option"] = "base",
 ) -> Iterator[Image | Sample]:
-    """Read MM-UPD's rows; each part is a split.
+    """Yield MM-UPD's questions, unsolvable and solvable; each part is a split.
 
     The files are `data/mm{part}_20240303_{setting}.tsv`. Options are lines of the question, so that a model may abstain. References of a
     solvable question are the right option's text and letter; an unsolvable one is `answerable: false`. The category is `standard` or the

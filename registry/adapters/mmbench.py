@@ -20,7 +20,7 @@ OPTIONAL_COLUMNS = ("hint", "C", "D", "answer", "source", "l2-category", "commen
 
 
 def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
-    """Read the questions of one MMBench table, in official order.
+    """Yield one MMBench table's questions in file order, with or without rotated options.
 
     Images are base64, or the index of the row that holds the image. `sample_id` is the row's index. Rows whose indices differ by a
     multiple of 1,000,000 are rotations of one question and one group; `meta.base_index` is the question's index, and `meta.rotation`

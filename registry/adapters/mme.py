@@ -22,7 +22,7 @@ QUESTIONS_PER_IMAGE = 2
 
 
 def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognition"] = "all") -> Iterator[Image | Sample]:
-    """Read MME's questions by subtask, in official order.
+    """Yield MME's yes-or-no questions by subtask, two after each image.
 
     The files are `SUBTASK/NAME.txt` beside `SUBTASK/NAME.jpg` or `.png`, or `SUBTASK/questions_answers_YN/NAME.txt` and
     `SUBTASK/images/NAME.jpg`. A text file has two lines: question, tab, Yes or No. `sample_id` is `SUBTASK/NAME/1` or `/2`. The two

@@ -19,7 +19,7 @@ SUFFIXES = ("", ".jpg", ".png")
 
 
 def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
-    """Read MMHal-Bench's 96 questions, in official order.
+    """Yield MMHal-Bench's 96 open questions in file order, each after its image.
 
     The files are `response_template.json`; `images/`, by the file name in `image_src`. `sample_id` is `mmhal_00` to `mmhal_95`, by the
     record's position. The category is the kind of question by position modulo 8, as in the official script; if `meta.type` contradicts

@@ -27,7 +27,7 @@ def oodcv_vqa(
     counterfactual: bool = False,
     format: Literal["choices", "open"] = "choices",
 ) -> Iterator[Image | Sample]:
-    """Read OODCV-VQA's questions with their options, in official order.
+    """Yield OODCV-VQA's questions in file order; options are choices unless `open`.
 
     The files are `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`. An option's value is its last word ("A. 2"): a
     number, written as a word as in VLM-Uncertainty-Bench (`Zero` to `Five`), or Yes or No. Questions on one image are a group. The
@@ -64,7 +64,7 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
     options = record["options"]
     if not isinstance(options, list) or len(options) < 2 or not all(isinstance(o, str) and o.strip() for o in options):
         raise AdapterError(f"{where}: options: expected a list of at least two texts, got {options!r:.120}")
-    choices, right = _words(options, str(record["text_answer"]), kind, where)
+    choices, right = _as_words(options, str(record["text_answer"]), kind, where)
     name = hashlib.sha256("\0".join((image, question, *options)).encode()).hexdigest()[:16]
     met[name] += 1
     as_choices = form == "choices"
@@ -87,8 +87,8 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
     )
 
 
-def _words(options: list[str], answer: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
-    """Return the options and the answer as single words: "A. 2" becomes `Two`."""
+def _as_words(options: list[str], answer: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
+    """Return (options as words, the right one as a word): "A. 2" becomes `Two`."""
     word_of = dict(zip(map(str, range(len(COUNTS))), COUNTS, strict=True)) if kind == NUMBER else {"Yes": "Yes", "No": "No"}
     ends = [(text.split() or [""])[-1] for text in (*options, answer)]
     wrong = next((end for end in ends if end not in word_of), None)

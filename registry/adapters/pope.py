@@ -33,7 +33,7 @@ def pope(
     split: Literal["random", "popular", "adversarial"] = "random",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Read one of POPE's nine files: six questions about each of 500 images.
+    """Yield the yes-or-no questions of one POPE file: six on each of 500 images.
 
     Half of the right answers are "yes". Files on COCO are JSON Lines, the others JSON lists, all called `.json`. `sample_id` is
     `PICTURES-SPLIT-question_id`. Questions on one image are a group. The category is the split. The one reference is the label. Images

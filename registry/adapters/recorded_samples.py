@@ -41,7 +41,7 @@ def recorded_samples(
     category_in_id: str | None = None,
     answer_is: Literal["auto", "letter", "text"] = "auto",
 ) -> Iterator[Image | Sample]:
-    r"""Read the questions of one task of a recording, in file order.
+    r"""Yield the questions of one task of another tool's log, in file order, images first.
 
     `sample_id` is the recording's: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM, the
     question's number of OpenCompass, or the `sample_id` of Every Eval Ever and of our exports. Images come from the log or, for
@@ -87,7 +87,7 @@ def recorded_samples(
 def _choose_file(
     source: Path, form: str, run: str | None, task: str | None, pictures: str, how: ReadOptions
 ) -> tuple[RecordingFile, Path | None, str]:
-    """Return the file of questions, the table of their images or None, and the task."""
+    """Return (file of the questions, table of their images or None, name of the task)."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
         return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task
@@ -106,7 +106,7 @@ def _choose_file(
 
 
 def _take_categories(samples: Iterator[Image | Sample], pattern: str) -> Iterator[Image | Sample]:
-    """Yield items with samples' categories taken from their ids by a regular expression.
+    """Yield all items, each sample with group 1 of `pattern` in its id as its category.
 
     Raises:
         AdapterError: the pattern is invalid, or an id does not fit it.
@@ -174,7 +174,7 @@ def _ambiguous_ids(part: RecordingFile, how: ReadOptions) -> set[str]:
 
 
 def _named_images(name: str, files: Sequence[bytes]) -> list[Image]:
-    """Return a question's images: a single one is called `name`, several are numbered."""
+    """Return image files as `Image`s: one is called `name`, several `name (1)`, `name (2)`..."""
     return [Image(f"{name} ({k})" if len(files) > 1 else name, data) for k, data in enumerate(files, 1)]
 
 
@@ -201,7 +201,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None, rotat
 
 
 def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]:
-    """Yield notes on what prevents scoring or showing a question, and what to add."""
+    """Yield a note for each lack that prevents scoring or showing a sample; maybe none."""
     if record.choices and record.answer_index is None:
         yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"
     elif not sample.choices and not sample.references:
@@ -227,7 +227,7 @@ def _report_faults(bad_rows: list[Fault], path: Path, faults: str) -> None:
 
 @dataclass
 class _Pictures:
-    """Images in a VLMEvalKit table, and the image of each sample."""
+    """Reader of the images in a VLMEvalKit table; `owner` maps sample ids to image ids."""
 
     table: Path | None
     needed: bool

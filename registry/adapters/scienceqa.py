@@ -29,7 +29,7 @@ def scienceqa(
     pictures: Literal["all", "with", "without"] = "all",
     task: Literal["all", "closed choice", "yes or no", "true-or false"] = "all",
 ) -> Iterator[Image | Sample]:
-    """Read the questions of one ScienceQA split, in official order.
+    """Yield one ScienceQA split's multiple-choice questions, with or without images.
 
     `pid_splits.json` gives the order; `problems.json` is beside it; images are `images/SPLIT/ID/image.png`. The two files may also be in
     `data/scienceqa/`, as in the authors' repository. `sample_id` is the problem's id. A hint is a line above the question. The category

@@ -31,7 +31,7 @@ SWAPPED = {3: 4, 4: 3}
 
 
 def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncertainty_bench"] = "official") -> Iterator[Image | Sample]:
-    """Read SEED-Bench's questions about images (dimensions 1 to 9).
+    """Yield SEED-Bench's questions on images (dimensions 1 to 9), videos left out.
 
     The files are `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`. `sample_id` is the question's id. Questions on one image are a group. The
     category is the dimension's name (`Spatial Relation`) and `meta.type_id` its number. Questions on videos (dimensions 10 to 12) are
@@ -58,7 +58,7 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
 
 
 def _check_names(path: Path) -> None:
-    """Raise AdapterError if the file's names of dimensions are not those of the release."""
+    """Raise AdapterError if a file numbers the nine dimensions unlike the release."""
     try:
         numbers = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
@@ -93,7 +93,7 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
 
 
 def _choice(record: dict[str, Any], key: str, where: str) -> str:
-    """Return an option as text; some are numbers in the release."""
+    """Return an option's text at `key`; numbers become text, other types AdapterError."""
     value = record[key]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise AdapterError(f"{where}: {key}: expected text or a number, got {value!r:.60}")

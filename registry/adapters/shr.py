@@ -17,7 +17,7 @@ BOX = ("x", "y", "width", "height", "phrase")
 
 
 def shr(context: AdapterContext) -> Iterator[Image | Sample]:
-    """Request one description per SHR image, in official order.
+    """Yield one request for a description per SHR image, in file order.
 
     The order is that of `val_images_final.json`; images are Visual Genome's. References are the facts of `shr_factual_part1.jsonl` and
     `part2`; `meta.facts` counts them. `meta.evidence`, which the judge `shr` reads, has a line `[x1, y1, x2, y2]: phrase` for each region
@@ -72,7 +72,7 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
-    """Return {image id: size and path} of the wanted images.
+    """Return {image id: its path, width, height in pixels} of the images in `ids`.
 
     The path is the last two parts of the address.
     """
@@ -89,7 +89,7 @@ def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
 
 
 def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return {image id: (box, phrase) of its regions} for the wanted images."""
+    """Return {image id: [(relative box, phrase)]} of images in `pictures` with regions."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
         records = require_record(record, ("regions",), where)["regions"]

@@ -49,7 +49,7 @@ ABSTENTIONS = {
 
 
 def skimage_photos(context: AdapterContext) -> Iterator[Image | Sample]:
-    """Read a hundred questions about photographs of scikit-image, half of them unanswerable.
+    """Yield 50 pairs of an answerable and an unanswerable question on photographs.
 
     Two questions about one photograph form a pair. The photograph answers the first one; the second is unanswerable for the reason that is
     the pair's category. All questions about a photograph are one group. `meta.form` is `open`, or `choice` for a question that lists its
@@ -80,7 +80,7 @@ def _sample(record: dict[str, Any], answerable: bool) -> Sample:
 
 
 def read_photograph(name: str) -> Image:
-    """Read a photograph of the installed scikit-image; AdapterError if it is not as expected."""
+    """Read a photograph that scikit-image installs; AdapterError if missing or changed."""
     spec = find_spec("skimage")
     if spec is None or not spec.submodule_search_locations:
         raise AdapterError(f"skimage_photos: the photographs come with scikit-image, which is not installed: `{install_line(EXTRA)}`")

@@ -29,7 +29,7 @@ def spoilt_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """Draw scenes: each question clean, with a corrupted image, and corrupted itself.
+    """Yield three samples per drawn scene: clean, with spoilt image, with spoilt question.
 
     The three forms are a group. Kinds of question alternate, as do six corruptions of images and six of questions
     (`qualm.registry.scenes.spoiling`). `meta.spoilt` is none, image or question; `meta.how` is the corruption. The reference is always

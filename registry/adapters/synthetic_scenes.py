@@ -36,7 +36,7 @@ def synthetic_scenes(
     questions: Annotated[int, Ge(1)] = 3,
     kinds: list[Literal["color", "shape", "size", "material", "existence", "counting", "relation"]] | None = None,
 ) -> Iterator[Image | Sample]:
-    """Draw scenes of coloured objects, with questions answered by the scene graph.
+    """Yield drawn scenes, each image before its questions, until each split has its samples.
 
     Args:
         context: seed, folder and processes.
@@ -105,7 +105,7 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
 
 
 def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
-    """Yield drawn scenes in order, without end, computed a few chunks ahead."""
+    """Yield (scene, PNG, questions) by index without end; the caller stops."""
     starts = itertools.count(0, CHUNK)
     if workers <= 1 or n_samples <= CHUNK * task.questions:
         for start in starts:
@@ -135,7 +135,7 @@ def _usable(scenes: list[DrawnScene], task: _Task, start: int) -> list[DrawnScen
 
 
 def _chunk(task: _Task, start: int, count: int) -> list[DrawnScene]:
-    """Return those of scenes `start` to `start + count` that allow questions, with questions."""
+    """Return (scene, PNG, questions) of the scenes from `start` that allow all questions."""
     scenes = []
     for index in range(start, start + count):
         scene = make_scene(task.seed, task.level, task.split, index)
@@ -152,15 +152,15 @@ def _ask(task: _Task, scene: Scene) -> list[SceneQuestion]:
     for k in range(task.questions):
         turn = (index * task.questions + k) % len(task.kinds)
         order = task.kinds[turn:] + task.kinds[:turn]
-        question = _fresh(questions, (ask_any(rng, scene, order, task.multiple_choice) for _ in range(4)))
+        question = _first_new_question(questions, (ask_any(rng, scene, order, task.multiple_choice) for _ in range(4)))
         if question is None:
             return []
         questions.append(question)
     return questions
 
 
-def _fresh(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
-    """Return the first drawn question that is new to the scene, else the last, maybe None."""
+def _first_new_question(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
+    """Return the first drawn question with a new text, else the last drawn, maybe None."""
     texts = {q.text for q in earlier}
     question = None
     for question in drawn:

@@ -54,7 +54,7 @@ def tdiuc(
     | None = None,
     pictures: list[str] | None = None,
 ) -> Iterator[Image | Sample]:
-    """Read the questions of one TDIUC split, in official order.
+    """Yield one TDIUC split's questions in file order; absurd ones are unanswerable.
 
     The files are `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`. `sample_id` is the question's id, the
     category its type, the reference its one answer. Questions on one image are a group. An absurd question is `answerable: false` (the
@@ -84,7 +84,7 @@ def tdiuc(
 
 
 def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
-    """Read the image of a question; AdapterError if two of its places hold different images."""
+    """Read a question's image from `places`; AdapterError if two hold different images."""
     image = read_image(source, places, str(row.image_id), row.where)
     for place in places[places.index(image.path) + 1 :]:
         if (source / place).is_file() and read_image(source, (place,), image.image_id, row.where).data != image.data:

@@ -34,7 +34,7 @@ def uncertain_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """Draw scenes: for each a clear question and three uncertain versions of it.
+    """Yield four samples per drawn scene: clear, and uncertain by image, text or both.
 
     These are the paper's subsets, `per_subset` questions each. `meta.modality` is clean, image (six tiles along a side), text (invalid or
     subjective words) or cross (the words fit several objects, or ask for what the image does not show). `meta.how` says in which way, and
@@ -65,7 +65,7 @@ def uncertain_scenes(
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
-    """Return {`text` or `cross`: (kind, rewritten question)}; {} if one is impossible."""
+    """Return {"text" and "cross": (kind, rewritten question)}; {} unless both exist."""
     rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):
@@ -100,7 +100,7 @@ def _samples(
 
 
 def _tiled(pixels: np.ndarray) -> bytes:
-    """Return an image as a PNG of few tiles, each of its mean colour."""
+    """Return pixels as a PNG of TILES x TILES flat tiles, each of its mean colour."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     sums = np.zeros((TILES, TILES, 3))

@@ -17,7 +17,7 @@ UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
 
 
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Read the questions of one VizWiz-VQA split, in official order.
+    """Yield one VizWiz-VQA split's questions in file order, ten references each.
 
     The files are `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`. `sample_id` is the image's name without its suffix. References
     are the ten answers as given, "unanswerable" among them: the judge `vqa` scores a prediction of "unanswerable" like any other text.
@@ -65,7 +65,7 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
 
 
 def count_unanswerable(answers: tuple[str, ...]) -> int:
-    """Return how many answers say that the question is unanswerable."""
+    """Return how many of the people's answers call the question unanswerable."""
     return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
 
 

@@ -30,7 +30,7 @@ def vizwiz_ans_difference(
     split: Literal["train", "val", "test"] = "val",
     images: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Read VizWiz's answer differences, with five people's reasons in `meta`.
+    """Yield questions on which people disagree; `meta` counts reasons by five annotators.
 
     `meta.LQI` ... `meta.OTH` count how many of five people ticked each reason. The files are
     `Annotations/DATASET_ans_difference_SPLIT.json`, or `vizwiz/data/vizwiz_SPLIT.json` as in the authors' repository. `sample_id` is the
@@ -52,7 +52,7 @@ def vizwiz_ans_difference(
     """
     source = context.need_source("vizwiz_ans_difference")
     path = _annotations(source, dataset, split)
-    names, aside = (_names(source / NAMES), _names(source / ASIDE, several=True)) if images else ({}, {})
+    names, aside = (_read_names(source / NAMES), _read_names(source / ASIDE, several=True)) if images else ({}, {})
     left_out = 0
     for where, record in read_records(path, "answer-difference annotations", context=context):
         with context.record():
@@ -66,7 +66,7 @@ def vizwiz_ans_difference(
 
 
 def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({file: text} of the tables of image names, their counts in words).
+    """Return ({name of a table of image names: its JSON text}, its counts in words).
 
     They are made from today's release in the folder.
     """
@@ -106,8 +106,8 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
     )
 
 
-def _names(path: Path, several: bool = False) -> Mapping[str, str]:
-    """Return {annotated name: image path} of a table; {} if missing; `several` allows repeats."""
+def _read_names(path: Path, several: bool = False) -> Mapping[str, str]:
+    """Return {annotated image name: path or reason} of a JSON file; {} if it is missing."""
     if not path.is_file():
         return {}
     try:

@@ -28,7 +28,7 @@ def vlfeedback(
     aspects: list[Literal["Helpfulness", "Visual Faithfulness", "Ethical Considerations"]] | None = None,
     margin: float = 0.0,
 ) -> Iterator[Image | Sample]:
-    """Read VLFeedback's preferences: a better answer, and a worse as `meta.rejected`.
+    """Yield a sample per preference: the better answer, the worse in `meta.rejected`.
 
     All samples are in split `train`. The files are `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the images inside:
     records of `id`, `prompt` and `completions`, each with a `response` and `annotations` ({aspect: {Rating: "1".."5"}}). An answer's
@@ -62,7 +62,7 @@ def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]
 
 
 def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
-    """Read a record's image; its id has a digest of the content, as the release's ids repeat."""
+    """Return a record's image; its id ends with a digest, since the release's ids repeat."""
     if record.get("image") is not None:
         data, path = cell_image(source, record["image"], where)
         image = Image("", check_image(data, where), path)
@@ -73,7 +73,7 @@ def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
 
 
 def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
-    """Return (index, text, mean rating) of completions rated on every aspect."""
+    """Return (index, text, mean rating 1 to 5) of the completions rated on all `aspects`."""
     if isinstance(completions, dict):  # as Parquet has it: a list under each key
         require_record(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
         if not all(isinstance(part, list) for part in completions.values()) or len({len(part) for part in completions.values()}) > 1:

@@ -17,7 +17,7 @@ from qualm.registry.system.dvc_objects import lies_in
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:
-    """Read one dataset of VLM-Uncertainty-Bench's outputs (`output/RUN/DATASET.pkl`).
+    """Yield the questions in one model's outputs, `output/RUN/DATASET.pkl`.
 
     Options are A to D of the file and the two that the authors add, E "I don't know" and F "None of the above", which are never right. If
     the file has no text for an option (17 questions of MMBench), it is empty, and `meta["missing_options"]` names its letter; the
@@ -78,7 +78,7 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _group(record: dict[str, Any], dataset: str) -> str:
-    """Return a question's group: in MMBench the question without rotation, else the image."""
+    """Return a question's group: for MMBench its unrotated id, else its image path or ""."""
     if dataset == "mmbench" and isinstance(record["id"], int):
         return question_of(str(record["id"]))
     path = record.get("image_path")
@@ -86,7 +86,7 @@ def _group(record: dict[str, Any], dataset: str) -> str:
 
 
 def _image(source: Path, record: dict[str, Any]) -> Image | None:
-    """Read a record's image; None if it is not inside the source."""
+    """Read a record's image; None if it names none or no file inside the source."""
     name = record.get("image_path")
     if not isinstance(name, str):
         return None

@@ -22,7 +22,7 @@ def vlm_uqbench(
     pictures: bool = True,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """Read VLM-UQBench's rows, all in split `test`.
+    """Yield VLM-UQBench's questions, all in split `test`; images unless not `pictures`.
 
     Args:
         files: pattern of the JSON files (lists, or JSON Lines).

@@ -28,7 +28,7 @@ def vlmevalkit_tsv(
     images: str = ".",
     meta: list[str] = [],  # noqa: B006
 ) -> Iterator[Image | Sample]:
-    """Read tables in VLMEvalKit's layout; `sample_id` is the row's index.
+    """Yield a question per row of TSV tables in VLMEvalKit's layout; the id is `index`.
 
     `qualm data new` writes the card. Columns are VLMEvalKit's: `index`, `question`, optional `hint` (a line above the question), `A`,
     `B`... (options, up to the first empty one), `answer` (a letter with options; else a text, or a JSON list of texts), `category`,
@@ -92,7 +92,7 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
 
 
 def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
-    """Return the images in a table's cells; None if it has no such column."""
+    """Return a reader of the images in a table's cells; None if no column `image`."""
     return TablePictures(path, context, TABLE_NAME) if "image" in _head(path) else None
 
 
@@ -101,7 +101,7 @@ def _with_hint(row: dict[str, str], question: str) -> str:
 
 
 def _single_path(cell: str, where: str) -> str:
-    """Return the path in a cell, which may be a JSON list of one path."""
+    """Return the path in a cell, plain or as a JSON list of one; else AdapterError."""
     if cell.lstrip().startswith("["):
         try:
             paths = json.loads(cell)

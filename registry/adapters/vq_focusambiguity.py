@@ -26,7 +26,7 @@ def vq_focusambiguity(
     ambiguous: str = "ambiguous",
     id: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Read VQ-FocusAmbiguity's questions, labelled by whether their focus is ambiguous.
+    """Yield VQ-FocusAmbiguity's questions; those with an ambiguous focus are unanswerable.
 
     The files are `SPLIT_gt.json`; the split is the file's. An ambiguous question has no single right answer, so it is `answerable:
     false`; `category` is `ambiguous` or `unambiguous`. There are no references. Questions on one image are a group, also across splits.
@@ -82,7 +82,7 @@ def _label(value: Any, key: str, where: str) -> bool:
 
 
 def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str | None, repeated: Counter[str], where: str) -> str:
-    """Return a record's id, or a digest of its content, numbered if repeated."""
+    """Return a record's sample id, SPLIT/ID, or without `key` one made from its content."""
     if key is not None:
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")

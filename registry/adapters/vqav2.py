@@ -29,7 +29,7 @@ def vqav2(
     complementary: bool = False,
     without_llava: Artifact | None = None,
 ) -> Iterator[Image | Sample]:
-    """Read the questions of these VQA v2 parts with their annotations.
+    """Yield the questions of these VQA v2 parts, in file order, ten references each.
 
     The files are `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`,
     `train2014/COCO_train2014_%012d.jpg`, and likewise. `sample_id` is the question's id. Questions on one image are a group. References
@@ -91,7 +91,7 @@ def _sample(row: QuestionRow, image_id: str, split: str, complements: Mapping[in
 
 
 def _complements(path: Path) -> dict[int, int]:
-    """Return {question id: id of its complement}; of several pairs, the first."""
+    """Return {question id: id of its complement}, both ways; the first pair counts."""
     complement_of: dict[int, int] = {}
     for where, pair in read_records(path, "VQA v2's complementary pairs (or say `complementary: false`)"):
         if not isinstance(pair, list) or len(pair) != 2 or not all(type(one) is int for one in pair):

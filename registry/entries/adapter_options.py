@@ -16,7 +16,7 @@ MAX_CANDIDATES = 20
 
 
 def options_for(entry: Entry) -> str | None:
-    """Return the `data check` options an entry needs (` -O task=arc`, ""); None if none work."""
+    """Return options of `qualm data check` that read an entry (" -O task=arc", ""), or None."""
     card = entry.details
     if card is None or card.adapter is None:
         return None
@@ -30,7 +30,7 @@ def options_for(entry: Entry) -> str | None:
 
 
 def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield adapter arguments to try: none, then values of the parameter that selects a part."""
+    """Yield {parameter: value} to try: {} if possible, then each task or file name."""
     parameters = {p.name: p for p in get("datasets", adapter).parameters}
     required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
     if not required:

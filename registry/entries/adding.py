@@ -43,7 +43,7 @@ Progress = Callable[[str, str, int, int], None]
 
 
 class AddError(Exception):
-    """Reasons why nothing was added: every problem at once."""
+    """Error that nothing was added; `problems` has every reason at once."""
 
     def __init__(self, *problems: str, excusable: int = 0, recounts: Sequence[Recount] = ()) -> None:
         super().__init__("\n".join(problems))
@@ -56,7 +56,7 @@ class AddError(Exception):
 
 @dataclass(frozen=True)
 class Added:
-    """Result of adding an entry: what happened, and the inspection of its files."""
+    """Result of `add`: the entry, whether it is new or replaced, and its inspection."""
 
     entry: Entry
     outcome: Literal["added", "replaced", "unchanged"]
@@ -66,7 +66,7 @@ class Added:
 
 
 def git_source(source: str) -> tuple[str, str | None] | None:
-    """Return (URL, revision) if a source is a git repository; None for a folder."""
+    """Return (URL, revision or None) of a git source; None for a path."""
     match = _GIT.fullmatch(source)
     return (match["url"], match["rev"]) if match else None
 
@@ -80,7 +80,7 @@ def add(
     skip_bad: bool = False,
     new_version: bool = False,
 ) -> Added:
-    """Check official files against their card and add them as the entry `registry/data/NAME`.
+    """Check files against a card and add them as entry `registry/data/NAME`; else AddError.
 
     Args:
         source: a folder, an archive, or URL@revision of a git repository.
@@ -143,7 +143,7 @@ def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
 
 
 def dvc(folder: Path, *arguments: str) -> None:
-    """Run DVC in a folder; raise AddError with its output where it fails."""
+    """Run a DVC command in `folder`; AddError with its messages if it fails."""
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "dvc", *arguments],
@@ -172,7 +172,7 @@ def _hold_lock(root: Path) -> Iterator[None]:
 
 @contextmanager
 def _staging(root: Path, name: str) -> Iterator[Path]:
-    """Yield the folder of a temporary DVC repository that shares this checkout's cache."""
+    """Yield an empty folder in a temporary DVC repository with this cache; delete it after."""
     stages = root / ".qualm" / "staging"
     shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
     stage = stages / name
@@ -199,7 +199,7 @@ def _origin(root: Path, source: str) -> Path:
 
 
 def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
-    """Return (the source's folder, unpacked if need be, refused members, unnamed members).
+    """Return (folder of the files, problems of refused archive members, names left out).
 
     Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
 
@@ -228,7 +228,7 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
 
 
 def _describe_contents(others: list[str], card: Card) -> str:
-    """Return the end of a message on what an archive holds instead of the expected files."""
+    """Return a message's end: where in the archive the files are, or what it holds."""
     if not others:
         return "; it is empty"
     for name in others[:1000]:
@@ -240,7 +240,7 @@ def _describe_contents(others: list[str], card: Card) -> str:
 
 
 def _layout_folder(folder: Path, card: Card) -> Path:
-    """Return the folder, or its only subfolder if no file of the layout is at the top."""
+    """Return `folder`, or its only subfolder if the card's files are not at its top."""
     inside = list(folder.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
         return inside[0]
@@ -248,14 +248,14 @@ def _layout_folder(folder: Path, card: Card) -> Path:
 
 
 def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
-    """Return whether a recorded version has this card, size and file count, and is cached."""
+    """Return whether `before` has this card, size and number of files, and is cached."""
     same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
     sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write the files that an adapter derives, add them to `inspection`; return {file: path}.
+    """Write files that the adapter derives; return {file name: path}, {} if it derives none.
 
     They are noted in `inspection`, with the notes for people.
     """
@@ -273,7 +273,7 @@ def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, prog
 
 
 def derived_files(card: Card) -> DerivedFiles | None:
-    """Return the function `derived_files` of the card's adapter, or None.
+    """Return function `derived_files` of the card's adapter module; None if it has none.
 
     See `qualm.registry.adapters.DerivedFiles`.
     """
@@ -292,7 +292,7 @@ def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progr
 
 
 def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
-    """Copy the valid files to the staging folder and add them to DVC; return {file: MD5}."""
+    """Copy the inspected files to the staging folder and `dvc add` them; return {file: MD5}."""
     target = stage / name
     for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)
@@ -312,7 +312,7 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
 
 
 def _stream(source: Path, target: Path | None) -> str:
-    """Copy a file, never through a link, and return its MD5; only hash it without a target."""
+    """Return a file's MD5 while copying it to `target`; only hash if that is None."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with os.fdopen(os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as reading:
@@ -345,7 +345,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Write the entry's card into its `.dvc` file, in DVC's own formatting.
+    """Write card name and title into a `.dvc` file, the rest unchanged.
 
     Args:
         skipped: note in the file that problems were let pass.
@@ -369,7 +369,7 @@ def _publish(
     card: Card,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> Added:
-    """Move the DVC file, then the data, into place; return what happened as `Added`.
+    """Move `.dvc` file and data into `registry/data`; undo on errors; return `Added`.
 
     The DVC file is the truth: after a kill between the two, the next `dvc checkout` or `qualm data add` brings the data.
     """
@@ -399,7 +399,7 @@ def _publish(
 
 
 def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
-    """Return whether the working copy is the recorded version; refuse unsaved changes.
+    """Return whether the files at `target` have the MD5 `recorded`; AddError if unsaved.
 
     Raises:
         AddError: it is another one that is kept nowhere.
@@ -412,7 +412,7 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """Check out the recorded version unless the working copy equals it; return the result."""
+    """Check out the recorded files unless they are there; return `Added` (unchanged)."""
     assert before.md5 is not None
     if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))

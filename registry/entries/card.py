@@ -66,7 +66,7 @@ FEW = 12
 
 
 class CardError(Exception):
-    """Missing or invalid card; the message lists every problem with file and key."""
+    """Error of missing or invalid cards; the message lists every problem."""
 
 
 def _inside(pattern: str) -> str:
@@ -81,7 +81,7 @@ def _inside(pattern: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as plain JSON values; ValueError for what JSON cannot hold."""
+    """Return a YAML value with keys as str; ValueError for dates and other non-JSON."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def _expressions(subsets: dict[str, str]) -> dict[str, str]:
-    """Return the subsets after a check of their names and expressions."""
+    """Return `subsets` unchanged; ValueError if a name or expression is invalid."""
     for name, text in subsets.items():
         if not is_subset_name(name):
             raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is not a field of samples")
@@ -111,7 +111,7 @@ class _Strict(BaseModel):
 
 
 class Files(_Strict):
-    """A pattern of official files, with how many fit it and their format."""
+    """One entry of a card's `layout`: a pattern of files, their number and format."""
 
     files: Pattern
     """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
@@ -126,7 +126,7 @@ class Files(_Strict):
 
 
 class Split(_Strict):
-    """A split of a dataset: its files, and the number of records in each."""
+    """One entry of a card's `splits`: its files and the records in each."""
 
     files: Pattern | None = None
     """The files of which each holds this split once; None for what is generated."""
@@ -139,7 +139,7 @@ _SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Address(_Strict):
-    """URL, checksum and size of one file to download."""
+    """One file to download: URL, checksum, size, and for which arguments it is needed."""
 
     url: Annotated[str, Field(pattern=_URL)]
     sha256: _SHA256 | None = None
@@ -149,7 +149,7 @@ class Address(_Strict):
     """Parameter of the adapter -> value with which a spec needs this file; empty = always. A list holds the value or is it."""
 
     def is_needed(self, args: Sequence[Mapping[str, Any]]) -> bool:
-        """Return True if one of the uses, each with its adapter's arguments, needs the file."""
+        """Return whether one of the adapter arguments in `args` needs this file."""
         return not self.when or any(
             value in given if isinstance(given := use.get(name), list) else given == value
             for use in args
@@ -158,7 +158,7 @@ class Address(_Strict):
 
 
 class Members(_Strict):
-    """Folder of an archive to unpack, and the folder of the entry that its files go into."""
+    """Value of `unpack`: a folder in an archive, and where its files go in the entry."""
 
     strip: Pattern = "."
     """Folder in the archive whose content is taken; `.` = all of it."""
@@ -167,7 +167,7 @@ class Members(_Strict):
 
 
 class SingleFiles(_Strict):
-    """Addresses by which single files can be fetched instead of whole archives."""
+    """Value of `single`: URL pattern of single files, in place of whole archives."""
 
     url: Annotated[str, Field(pattern=_URL)]
     """With `{name}` for the file's name and `{path}` for its path in the entry."""
@@ -176,7 +176,7 @@ class SingleFiles(_Strict):
 
 
 class Fetch(_Strict):
-    """Sources of the official files: a hub repository, plain addresses, or both."""
+    """Section `fetch` of a card: hub repository, URLs, or both."""
 
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
     """OWNER/NAME on the hub; a model's where the card is of a model."""
@@ -214,7 +214,7 @@ class Fetch(_Strict):
 
 
 class Card(_Strict):
-    """Description of a dataset or model before its files are read."""
+    """A card, checked: what a dataset or model is, and the layout of its files."""
 
     name: str
     kind: Literal["dataset", "model", "reviews"]
@@ -252,12 +252,12 @@ class Card(_Strict):
 
     @property
     def caveat(self) -> str:
-        """Return a line on unchecked facts; "" for a card that was checked against real files."""
+        """Return a note that the card was not compared with a release; "" if it was."""
         return "" if self.verified else UNVERIFIED
 
     @property
     def formats(self) -> str:
-        """Return the files' formats: `format`, or the suffixes of the layout's patterns."""
+        """Return the formats of the card's files as text, "json, jpg" or "generated"."""
         if self.format or not self.layout:
             return self.format or "generated"
         named = (rule.format or PurePosixPath(rule.files).suffix.lstrip(".").lower() or "any" for rule in self.layout)
@@ -277,13 +277,13 @@ class Card(_Strict):
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders of cards: Qualm's own, and the project's if there is one."""
+    """Return the folders that hold cards: Qualm's, then the project's if in one."""
     own = project_folder(CARDS)
     return (FOLDER,) if own is None else (FOLDER, own)
 
 
 def new_cards_folder() -> Path:
-    """Return the project's folder for new cards; raise CardError outside a project."""
+    """Return the folder for the project's new cards; CardError outside a project."""
     root = project_root()
     if root is None:
         raise CardError(f"{Path.cwd()}: no params.yaml and specs/ here or above; `qualm init NAME` makes a project")
@@ -291,12 +291,12 @@ def new_cards_folder() -> Path:
 
 
 def card_names(folder: Path | None = None) -> list[str]:
-    """Return the sorted names of all cards, or of those in a folder."""
+    """Return the sorted names of all cards, or of those in `folder`."""
     return sorted({p.stem for one in _card_folders(folder) for p in one.glob("*.yaml")})
 
 
 def load_all_cards(folder: Path | None = None) -> list[Card]:
-    """Return all valid cards, or those of a folder; warn about the others once."""
+    """Return all valid cards by name, or those in `folder`; warn of invalid ones."""
     cards = []
     for name in card_names(folder):
         try:
@@ -307,7 +307,7 @@ def load_all_cards(folder: Path | None = None) -> list[Card]:
 
 
 def load_card(name: str, folder: Path | None = None) -> Card:
-    """Load and check a card by name; raise CardError for none, two or an invalid one.
+    """Return the checked card of this name; CardError for none, two or an invalid one.
 
     Raises:
         CardError: no such card (with the nearest name), two of that name, or every problem of its file.
@@ -330,7 +330,7 @@ def _card_folders(folder: Path | None) -> tuple[Path, ...]:
 
 @cache
 def read_card(path: Path) -> Card:
-    """Read and check a card's file; raise CardError with every problem at once."""
+    """Return the checked card in a file, cached; CardError with all its problems."""
     where = f"registry/cards/{path.name}"
     try:
         raw = parse_yaml(read_text(path, MAX_BYTES), where)

@@ -21,7 +21,7 @@ PROGRESS_EVERY = 100
 
 @dataclass
 class Checked:
-    """Result of reading all records of a dataset: counts, problems, notes."""
+    """Result of `check_records`: samples per split, images, problems, notes."""
 
     splits: Counter[str] = field(default_factory=Counter)
     """Split -> good samples."""
@@ -35,7 +35,7 @@ class Checked:
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:
-    """Read everything that an adapter yields; return counts and problems, keep no data.
+    """Read all that an adapter yields; return counts and every problem, store nothing.
 
     Args:
         source: the official files; None for a generator.
@@ -96,7 +96,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
 
 
 def _unanswered(samples: Sequence[str], total: int) -> str:
-    """Return a problem's text: questions without reference answer, not declared unanswerable."""
+    """Return the problem's text for `samples` that have no reference answer."""
     return (
         f"{len(samples):,} of {total:,} questions have no reference answer and are not declared unanswerable, so that they cannot be "
         f"scored; the first is {samples[0]}. Name the column that says so by `answerable` or `unanswerable`, or correct `answer`"
@@ -120,7 +120,7 @@ def _with_objects(entry: Entry) -> Verdict:
 
 
 def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
-    """Return {`results/SPEC`: its recorded outputs}, by the locks."""
+    """Return {"results/SPEC": outputs with their recorded MD5} of all dvc.lock files."""
     outputs: dict[str, list[RecordedOutput]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():
@@ -129,7 +129,7 @@ def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
 
 
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
-    """Return {`results/SPEC`: verdict} for the named results, or for all if none is named.
+    """Return {"results/SPEC": verdict} of `names`, or all; with `aside` move damage away.
 
     Args:
         names: what was asked for; names of entries among them are left alone.

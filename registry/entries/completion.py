@@ -11,7 +11,7 @@ Completed = Callable[[typer.Context, str], list[str]]
 
 
 def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
-    """Return a completion function of `names` that completes nothing on an error."""
+    """Wrap a completion function: filter by the typed prefix, return [] on errors."""
 
     @wraps(names)
     def complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -24,13 +24,13 @@ def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
 
 
 def root() -> Path:
-    """Return the nearest folder at or above the working one with a `.dvc`; else that one."""
+    """Return the folder with `.dvc` at or above the working folder; else the latter."""
     here = Path.cwd()
     return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
 
 
 def parameter_value(context: typer.Context, name: str) -> Any:
-    """Return the value of a parameter that was typed on the command line so far, or None."""
+    """Return the value of parameter `name` typed so far; None if not typed."""
     return context.params.get(name)
 
 
@@ -55,7 +55,7 @@ def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Return the adapters that `qualm data new` can write a card for."""
+    """Return the names of adapters for which `qualm data new` writes cards."""
     from qualm.registry.entries.infer_columns import SUFFIXES
 
     return list(SUFFIXES)
@@ -77,7 +77,7 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Return the plugins of the kind typed before, or published models after `--published`."""
+    """Return the plugin names of the kind typed before, or published models' names."""
     from qualm.registry.entries.published_models import published
     from qualm.registry.plugins.registry import names
 

@@ -34,7 +34,7 @@ _EVERY = 1000
 
 @dataclass
 class Changes:
-    """Names that only the new version has, only the old, and changed ones of both."""
+    """Ids added, removed, changed and the number unchanged between two versions."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def by_field(self) -> dict[str, int]:
-        """Return {field: number of changed samples}, the largest first."""
+        """Return {field: number of samples in which it changed}, largest first."""
         return dict(Counter(name for names in self.changed.values() for name in names).most_common())
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Changes:
 
 @dataclass
 class VersionDifferences:
-    """Differences of two versions of data, in files and in samples."""
+    """Result of `compare`: changes of files, and of samples if readable."""
 
     files: Changes
     samples: Changes | None
@@ -67,7 +67,7 @@ class VersionDifferences:
 def compare(
     old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
 ) -> VersionDifferences:
-    """Return how two versions differ in files, and in samples by their tables or an adapter.
+    """Return the changes from `old` to `new` in files and samples, read by an adapter.
 
     Args:
         old: the first version.
@@ -86,7 +86,7 @@ def compare(
         return VersionDifferences(files, Changes(same=0), "the files are the same")
     try:
         return VersionDifferences(
-            files, _changes(_samples(old, chosen, beneath, progress), _samples(new, chosen, beneath, progress), _fields)
+            files, _changes(_digests_by_sample(old, chosen, beneath, progress), _digests_by_sample(new, chosen, beneath, progress), _fields)
         )
     except AdapterError as error:
         return VersionDifferences(files, None, str(error))
@@ -98,12 +98,12 @@ def _changes(old: Mapping[str, T], new: Mapping[str, T], what: Callable[[T, T], 
 
 
 def _fields(old: bytes, new: bytes) -> list[str]:
-    """Return the names of the fields whose digests differ, from two joined digests."""
+    """Return names of the fields whose digests differ between two samples."""
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
-def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Return {sample id: joined digests}; `chosen`: options of the adapter that reads files."""
+def _digests_by_sample(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
+    """Return {sample id: joined digests of its fields}; `chosen` are adapter options."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _digest(b"")}
@@ -125,7 +125,7 @@ def _joint_digest(digests: Sequence[bytes]) -> bytes:
 
 
 def _stored_records(version: Version) -> Iterator[Image | Sample]:
-    """Yield a stage's stored records: images first, then samples."""
+    """Yield all images, then all samples, of a version that a `data` stage wrote."""
     import pyarrow.parquet as pq
 
     for name in sorted(n for n in version.files if n.startswith("images/") and n.endswith(".parquet")):

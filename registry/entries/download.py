@@ -37,7 +37,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file to download: address, and expected size and checksums."""
+    """A file to download: name, URL, expected size and checksums, HTTP headers."""
 
     name: str
     """Its path in the entry, or of an archive."""
@@ -51,13 +51,13 @@ class RemoteFile:
 
 
 def client(timeout: float = 30) -> httpx.Client:
-    """Return an HTTP client that requests https addresses, and http ones of this machine."""
+    """Return an HTTP client that refuses all but https and this machine's http."""
     limits = httpx.Timeout(timeout, connect=min(timeout, MAX_SILENCE / 2), read=4 * timeout)
     return httpx.Client(follow_redirects=True, timeout=limits, event_hooks={"request": [_only_https]})
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Return the size in bytes that a server announces, or None; add it to `silent` if mute.
+    """Return the size in bytes by the server; None if unknown, adding mute hosts to `silent`.
 
     Args:
         silent: hosts that did not answer; they are not asked again, and another one is added.
@@ -80,7 +80,7 @@ def _only_https(request: httpx.Request) -> None:
 
 
 def safe_path(folder: Path, name: str) -> Path:
-    """Return the path of a name beneath the folder; raise FetchError if it leads out of it."""
+    """Return the path of `name` inside `folder`; FetchError if it leads outside."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
         raise FetchError(f"{quoted(name)}: expected a printable name inside {folder}, not ending in {PART} or {TAG}; it is not downloaded")
@@ -91,7 +91,7 @@ def safe_path(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Download a file, resume it, or verify the local one; return its SHA-256.
+    """Download or resume a file unless it is there, verify it, and return its SHA-256.
 
     Args:
         file: what, and from where.
@@ -145,7 +145,7 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
 
 
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
-    """Request a file; return None when complete, else the seconds to wait before a retry.
+    """Request a file once; return None if complete, else seconds until the next try.
 
     0 stands for the usual delay.
     """
@@ -190,7 +190,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
 
 
 def _partial_state(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
-    """Return (size, ETag or "") of a partial download; (0, "") if it cannot be resumed."""
+    """Return (bytes so far, ETag or "") of a download to resume; (0, "") to start anew."""
     if not part.exists():
         return 0, ""
     validator = ""
@@ -214,7 +214,7 @@ def _advice(status: int) -> str:
 
 
 def verified(file: RemoteFile, target: Path) -> str:
-    """Return a file's SHA-256; delete it and raise FetchError if size or checksum is wrong."""
+    """Return a file's SHA-256; if size or checksum is wrong, delete it and raise FetchError."""
     with target.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     size = target.stat().st_size
@@ -240,7 +240,7 @@ def _blob(path: Path, size: int) -> str:
 
 
 def need_room(folder: Path, files: Sequence[RemoteFile]) -> None:
-    """Raise FetchError if the folder's disk has no room for the files."""
+    """Raise FetchError if the disk of `folder` has less room than all files need."""
     size, free = sum(file.size or 0 for file in files), shutil.disk_usage(folder).free
     if size > free:
         raise FetchError(f"{folder}: {format_size(size)} are to come and {format_size(free)} are free; make room first") from OSError(

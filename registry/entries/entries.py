@@ -21,12 +21,12 @@ Where = Literal["here", "cache", "remote", "missing", "not added", "generated", 
 
 
 class EntryError(Exception):
-    """Missing or unreadable entry: name, candidates, remedy."""
+    """Error of a missing or unreadable entry: name, candidates, remedy."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Dataset or model of the registry: a folder that DVC tracks, or a card without files."""
+    """A dataset or model: its DVC record in `registry/data`, or only its card."""
 
     root: Path
     name: str
@@ -51,7 +51,7 @@ class Entry:
 
     @cached_property
     def where(self) -> Where:
-        """Return a word for the nearest store of its bytes: here, cache, remote, missing...
+        """Return where its bytes are: here, cache, remote, missing, not added, generated, broken.
 
         Network remotes are not asked.
         """
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def get(self) -> str:
-        """Return the command that brings its bytes here; "" if here, generated or broken."""
+        """Return the command that brings its files here; "" if none is needed or possible."""
         file = DATA / f"{self.name}.dvc"
         return {
             "cache": f"dvc checkout {file}",
@@ -83,12 +83,12 @@ class Entry:
 
     @cached_property
     def details(self) -> Card | None:
-        """Return its card; None if it has none; raise CardError for an invalid one."""
+        """Return its card, None if it has none; CardError if the card is invalid."""
         return load_card(self.card) if self.card in card_names() else None
 
     @property
     def sound_card(self) -> Card | None:
-        """Return its card; None if it has none or an invalid one, with a warning."""
+        """Return its card; None if it has none, or (with a warning) an invalid one."""
         try:
             return self.details
         except CardError as error:
@@ -97,7 +97,7 @@ class Entry:
 
 
 def entries(root: Path) -> list[Entry]:
-    """Return all tracked entries, then an untracked one for each other card.
+    """Return all tracked entries by name, then an untracked one per unused card.
 
     An entry with a broken DVC file has a `fault`.
     """
@@ -107,7 +107,7 @@ def entries(root: Path) -> list[Entry]:
 
 
 def find(root: Path, name: str) -> Entry:
-    """Return the entry of this name, or an untracked one for the card of this name.
+    """Return the entry, or untracked card, of this name; EntryError if none or broken.
 
     Raises:
         EntryError: there is none, with the nearest name; or its DVC file is broken.
@@ -160,7 +160,7 @@ def _read(root: Path, file: Path) -> Entry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of comparing recorded files with the files here."""
+    """Result of comparing files with their record: damaged, missing, extra, problems."""
 
     checked: int
     damaged: tuple[str, ...]
@@ -175,7 +175,7 @@ class Verdict:
 
 
 def verify(entry: Entry) -> Verdict:
-    """Hash all files of an entry and compare them with DVC's record and the card."""
+    """Hash an entry's files and return how they differ from DVC's record and the card."""
     if entry.fault:
         return Verdict(0, (), (), (), (entry.fault,))
     if entry.md5 is None:
@@ -201,7 +201,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return {file: recorded MD5} of an entry, from `hashes` or a store; None if unknown."""
+    """Return {file: recorded MD5} of an entry; None if its listing is not stored here."""
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

@@ -21,7 +21,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
-    """Print why an entry was not added and what to do; exit with status 1."""
+    """Print why nothing was added, with advice or as JSON; exit with status 1."""
     n, excusable = len(error.problems), error.excusable
     if as_json:
         changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
@@ -39,7 +39,7 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
 
 @contextmanager
 def known_errors() -> Iterator[None]:
-    """Print known errors without a traceback and exit with status 2 (130 after an interrupt)."""
+    """Print known errors of the block in a line; exit with 2, or 130 if interrupted."""
     from qualm.registry.entries.card import CardError
     from qualm.registry.entries.entries import EntryError
     from qualm.registry.system.dvc_files import DvcStateError

@@ -54,7 +54,7 @@ class Fetched:
 
 
 class IncompleteError(Exception):
-    """Fetched files that do not match the card; they are kept."""
+    """Error that fetched files do not match the card; the files stay in `folder`."""
 
     def __init__(self, folder: Path, error: AddError, also: str) -> None:
         super().__init__(str(error))
@@ -69,7 +69,7 @@ def plan(
     missing_files: MissingFiles | None = None,
     upgrade: bool = False,
 ) -> FetchPlan:
-    """Return the plan of what to fetch for an entry: files with address, and the commit.
+    """Return what to download for an entry; nothing but listings is requested.
 
     Args:
         card: says where the files are.
@@ -116,7 +116,7 @@ def plan(
 
 
 def with_sizes(plan: FetchPlan) -> FetchPlan:
-    """Return the plan with the sizes that servers announce for files whose card has none."""
+    """Return a copy of the plan, unknown sizes filled in by asking the servers."""
     silent: set[str] = set()
     with client(timeout=5) as web:
         files = [file if file.size is not None else replace(file, size=announced_size(file, web, silent)) for file in plan.files]
@@ -124,7 +124,7 @@ def with_sizes(plan: FetchPlan) -> FetchPlan:
 
 
 def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
-    """Yield (path, address) of the plain files and archives that are needed.
+    """Yield (path, address) for those of a card's URLs that the `uses` need.
 
     Archives whose files come one by one are left out.
     """
@@ -141,7 +141,7 @@ def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin |
 
 
 def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Download an entry's files, check their checksums, unpack archives, and add the entry.
+    """Download, verify and unpack a plan's files, then add the entry; return `Fetched`.
 
     Killed at any moment, the same call goes on where it was. Once the entry is added, what was fetched is deleted.
 
@@ -177,7 +177,7 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
 
 
 def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Fetch the single files that an entry fetched for fewer questions lacks.
+    """Fetch the single files that an entry lacks, keeping those it has; return `Fetched`.
 
     Raises as `fetch` does.
     """
@@ -190,7 +190,7 @@ def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return a file to download for each group of alternative paths of one wanted file.
+    """Return a file to download for each item of `wanted`, its alternative paths.
 
     Raises FetchError for a file without an address.
     """
@@ -215,7 +215,7 @@ def _download_folder(source: Fetch, file: str) -> str:
 
 
 def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
-    """Unpack archives into the card's folders, each separately, so none overwrites another."""
+    """Unpack the archives in `here` one by one into the folders of their card."""
     (home / "files").mkdir(exist_ok=True)
     for archive, target_folder in source.unpack.items():
         if archive not in here:
@@ -244,7 +244,7 @@ def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], prog
 
 
 def _target(card: Card, members: Members, member: str) -> str | None:
-    """Return the path in the entry that the layout gives an archive's member, or None.
+    """Return the entry's path for an archive's member; None if the card names none.
 
     Outer folders of the member are left out if need be.
     """

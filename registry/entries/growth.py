@@ -18,7 +18,7 @@ MARK = "# Written by `qualm data new`"
 
 @dataclass(frozen=True)
 class Recount:
-    """A count on a card that differs from the files: before and now."""
+    """A count on a card (files, or records of a split), before and now."""
 
     what: str
     """The pattern of `layout`, or the name of a split."""
@@ -31,7 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """Return changed counts of a card by `qualm data new`; [] if anything else differs too.
+    """Return the changed counts of a user's card; [] if anything else differs too.
 
     Args:
         folder: with the files.
@@ -55,7 +55,7 @@ def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
 
 
 def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
-    """Return a card's text with new counts; None if it was not laid out by `qualm data new`."""
+    """Return a card's text with the new counts; None if they cannot be replaced."""
     expected = _counted(yaml.safe_load(text), changes)
     for change in changes:
         key, name = ("records", change.what) if change.split else ("count", change.what)
@@ -70,7 +70,7 @@ def reload_card(name: str) -> Card:
 
 
 def _yaml_pattern(name: str) -> str:
-    """Return a regular expression that matches a text in YAML, quoted or not."""
+    """Return a regular expression for `name` in YAML, quoted or bare."""
     return f"(?:{re.escape(json.dumps(name, ensure_ascii=False))}|{re.escape(name)})"
 
 

@@ -30,7 +30,7 @@ Kind = Literal["dataset", "model"]
 
 @dataclass(frozen=True)
 class Listing:
-    """Files of a hub repository at a commit that fit a request, with its licence and gate."""
+    """A hub repository's matching files at a commit, with licence and gate."""
 
     commit: str
     files: list[RemoteFile]
@@ -52,7 +52,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return the files of a hub repository that fit the patterns, at a commit, branch or tag.
+    """Return a hub repository's files that fit `patterns`, at a revision; else FetchError.
 
     Raises:
         FetchError: there is none, or the hub does not answer.
@@ -90,7 +90,7 @@ def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dat
 
 
 def model_listing(repo: str, revision: str) -> Listing:
-    """Return the files that transformers needs of a hub model, at a commit, branch or tag.
+    """Return the files that transformers needs of a hub model; FetchError if no safetensors.
 
     Raises FetchError if it has no safetensors weights.
     """
@@ -106,7 +106,7 @@ def model_listing(repo: str, revision: str) -> Listing:
 
 
 def model_commit(root: Path, repo: str, revision: str | None) -> str:
-    """Return the commit of a hub model's branch or tag: the pinned one, else the newest.
+    """Return the commit of a model's revision: itself, the pinned one, or the newest.
 
     Raises FetchError if there is none.
     """
@@ -118,7 +118,7 @@ def model_commit(root: Path, repo: str, revision: str | None) -> str:
 
 
 def cached(repo: str, commit: str, file: RemoteFile) -> Path | None:
-    """Return the path of a model's file in the hub's cache; None if absent or incomplete."""
+    """Return a model file's path in the hub's cache; None if absent or of wrong size."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, file.name, revision=commit)
@@ -132,7 +132,7 @@ def cache_folder() -> Path:
 
 
 def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bool, fetched: Callable[[str, int], None]) -> None:
-    """Download a model's missing files to the hub's cache and verify their checksums.
+    """Download a model's missing files to the hub's cache and verify them.
 
     An interrupted download resumes.
 

@@ -88,12 +88,12 @@ SERIES = (("A", "B"), ("a", "b"), ("choice_a", "choice_b"), ("option_a", "option
 
 
 class NewCardError(Exception):
-    """Reason why no card can be proposed or written, with the remedy."""
+    """Error that no card can be proposed or written, with the remedy."""
 
 
 @dataclass
 class Proposal:
-    """Proposed card of a folder: adapter, its arguments, and columns with examples."""
+    """Result of `propose`: an adapter, its arguments, example values and notes."""
 
     adapter: str
     args: dict[str, Any]
@@ -106,7 +106,7 @@ class Proposal:
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
-    """Return the proposed adapter and its arguments for a folder of data.
+    """Return the likeliest adapter and arguments for a folder; NewCardError if none.
 
     Args:
         folder: with the data.
@@ -148,7 +148,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the files beneath a folder as sorted relative POSIX paths, without links.
+    """Return the sorted relative paths of all files in a folder, without links.
 
     Raises:
         NewCardError: more than `MAX_FILES` files.
@@ -164,7 +164,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
-    """Return the first adapter that reads such files; raise NewCardError if there is none."""
+    """Return the name of the first adapter that reads such files; else NewCardError."""
     if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
         return "image_table"
     for adapter in SUFFIXES:
@@ -175,13 +175,13 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return an adapter's possible tables: all Parquet files, else all Arrow, else all text."""
+    """Return files that an adapter may read, of one kind: Parquet, else Arrow, else text."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a record's dotted field; None if this record has another structure."""
+    """Return a record's value at a dotted field; None if its structure differs."""
     try:
         return value_at(record, name, "")
     except AdapterError:
@@ -189,7 +189,7 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _fits(folder: Path, name: str, adapter: str) -> bool:
-    """Return whether a file's beginning looks like an adapter's table."""
+    """Return whether the head of file `name` looks like a table for this adapter."""
     try:
         if adapter == "vlmevalkit_tsv":
             return _is_vlmevalkit(folder / name)
@@ -202,7 +202,7 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
 
 
 def _is_vlmevalkit(path: Path) -> bool:
-    """Return whether a table has VLMEvalKit's columns; a CSV must hold images too."""
+    """Return whether a table has VLMEvalKit's columns, and a CSV its images."""
     lines = (cells for _, cells in rows(path))
     head = next(lines, [])
     if not {"index", "question"} <= set(head):
@@ -227,7 +227,7 @@ def _keys(path: Path) -> set[str]:
 
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Return {split: path or pattern}, inferred from file names; note files of no split."""
+    """Return {split: path or pattern} from words in the names; all `test` without any."""
     by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_split[_split(name)].append(name)
@@ -240,7 +240,7 @@ def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
 
 
 def _split(name: str) -> str:
-    """Return the split that a path names, its innermost part first; "" for none."""
+    """Return "train", "val" or "test" as a path's parts name it, innermost first; else ""."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
         if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):
@@ -299,7 +299,7 @@ def _coco(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
-    """Return {adapter parameter: column} by usual names and contents; note alternatives."""
+    """Return {adapter parameter: column or value} by usual names and contents."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
     mapping: dict[str, Any] = {key: _find_column(key, lower, records) for key in NAMES}
@@ -330,7 +330,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
         mapping["text_only"] = True
         notes.append("rows without an image are questions without one (`text_only`)")
     if choices:
-        mapping["answer_is"], *others = _answer_is(records, mapping["answer"], choices)
+        mapping["answer_is"], *others = _possible_answer_forms(records, mapping["answer"], choices)
         if others:
             which = f"answers are read as {mapping['answer_is']}, and could be {' or '.join(others)}"
             notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
@@ -341,7 +341,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
 
 
 def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the column, or dotted field, for an adapter parameter; None if there is none.
+    """Return the column or dotted field for parameter `key`; None if none fits.
 
     Columns with one of the parameter's usual names come first, then fields of such columns, then fields of any column.
     """
@@ -351,19 +351,19 @@ def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[s
     within = [n for leaf in usual_names for n in lower if n.endswith(f".{leaf}") and n.partition(".")[0] not in of_others]
     found = (lower[name] for name in (*usual_names, *in_record, *within) if name in lower)
     if key in ("answerable", "unanswerable"):
-        return next((name for name in found if _are_truths([r.get(name) for r in records])), None)
+        return next((name for name in found if _are_truth_words([r.get(name) for r in records])), None)
     if key in ("id", "category"):
         return next((name for name in found if not any(isinstance(r.get(name), list | dict) for r in records)), None)
     return next(found, None)
 
 
-def _are_truths(values: Sequence[Any]) -> bool:
-    """Return whether each value is a word for true or a word for false, in any letter case."""
+def _are_truth_words(values: Sequence[Any]) -> bool:
+    """Return whether all values are words for true or false ("yes", "0", "1.0")."""
     return all(str(v).strip().lower().removesuffix(".0") in TRUTH for v in values)
 
 
 def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], usual: str | None) -> str | list[str] | None:
-    """Return image columns by content, else usual name, else numbered names; None if none."""
+    """Return the image column, or a list of several; None if none is found."""
     holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
         return usual if usual is not None else _numbered_columns(there)
@@ -373,7 +373,7 @@ def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], u
 
 
 def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | None]) -> str | None:
-    """Return "|" if texts list several answers or options by it; None if not or ambiguous."""
+    """Return "|" if it separates answers or options in these columns, else None."""
     texts = [v for r in records for c in columns if c is not None and isinstance(v := r.get(c), str) and v and not _listed(v)]
     parted = [[part.strip() for part in text.split(SEPARATOR)] for text in texts if SEPARATOR in text]
     whole = all(part and all(part.count(a) == part.count(b) for a, b in ("()", "[]", "{}")) for parts in parted for part in parts)
@@ -381,7 +381,7 @@ def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | Non
 
 
 def _numbered_columns(there: Sequence[str]) -> list[str] | None:
-    """Return columns named `image_1`, `image_2`... in order; None for fewer than two."""
+    """Return columns `image_1`, `image_2`... by number; None if fewer than two."""
     series: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in there:
         found = re.fullmatch(r"(.*?)[_ -]?(\d{1,3})", name.lower())
@@ -391,19 +391,19 @@ def _numbered_columns(there: Sequence[str]) -> list[str] | None:
 
 
 def _is_empty(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
-    """Return whether some record is empty in all of these columns."""
+    """Return whether any record has no value in all of `columns`."""
     return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 
 def _is_sliceable(values: Sequence[Any]) -> bool:
-    """Return whether a column's values are short and repeat, so that slices make sense."""
+    """Return whether values are short and some repeat, so that slices make sense."""
     present = [v for v in values if v not in (None, "")]
     short = all(isinstance(v, str | int | bool) and len(str(v)) <= MAX_SLICE_LENGTH for v in present)
     return short and len(set(map(str, present))) < len(present)
 
 
 def _is_picture(value: Any) -> bool:
-    """Return whether a cell holds an image, or a list of them, and not a path."""
+    """Return whether a cell holds an image's bytes, or a list of them; not a path."""
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, dict):
         return set(value) == {"bytes", "path"}
@@ -431,8 +431,8 @@ def _listed(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
 
 
-def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
-    """Return the values of `answer_is` that make all answers options, the likeliest first.
+def _possible_answer_forms(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
+    """Return the possible values of `answer_is`, the likeliest first; ["text"] if none.
 
     Readings with equal outcomes count once; `text` if there is none.
     """
@@ -452,7 +452,7 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
-    """Return the folder that holds most of the named images, perhaps with `{split}`, or `.`."""
+    """Return the folder of the images that records name, maybe with `{split}`, else "."."""
     named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := cell_content(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
@@ -463,7 +463,7 @@ def _images(
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return the images that a cell names, as a list; it may be a list, its JSON, or one."""
+    """Return the non-empty items of a cell: a list, its JSON text, or one value."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = list_in_text(value) or value
     cells = value if isinstance(value, list) else [value]

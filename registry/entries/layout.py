@@ -24,7 +24,7 @@ JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store",
 
 @dataclass
 class Inspection:
-    """Result of comparing a folder with a card: its files, counts and problems."""
+    """Result of `inspect`: the card's files here, records per split, problems."""
 
     files: dict[str, int] = field(default_factory=dict)
     """Files the layout names, as relative POSIX path -> bytes, sorted."""
@@ -52,7 +52,7 @@ def inspect(
     skip_bad: bool = False,
     linked: bool = False,
 ) -> Inspection:
-    """Return the files, counts and problems of a folder, compared with a card.
+    """Compare a folder with a card by reading its files; return all that was found.
 
     Args:
         folder: where the official files are.
@@ -89,7 +89,7 @@ def inspect(
 
 
 def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
-    """Yield a problem for each required pattern with only invalid files."""
+    """Yield a problem per required pattern of which every file is invalid."""
     for pattern in dict.fromkeys(rule.files for rule in rules.values() if rule.at_least):
         of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
         if inspection.files.keys().isdisjoint(of_pattern):
@@ -98,7 +98,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, number of records, or its fault) for each file, in order."""
+    """Yield (file, number of records, None or the fault) in the order of `rules`."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -110,19 +110,19 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
 
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Return (files in a folder that a card names, problems of the folder); read no file."""
+    """Return (paths of a card's files in a folder, problems), without reading files."""
     inspection = Inspection()
     _walk(folder, card, inspection, inspection.problems)
     return list(inspection.files), inspection.problems
 
 
 def is_named(card: Card, name: str) -> bool:
-    """Return whether a card names a file by its relative POSIX path."""
+    """Return whether a pattern of the card's layout fits this relative path."""
     return any(matches(rule.files, name) for rule in card.layout)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a POSIX path fits a pattern with `*` (one folder) and `**` (several)."""
+    """Return whether a path fits a pattern: `*` within a folder, `**` across folders."""
     return _regex(pattern).fullmatch(name) is not None
 
 
@@ -135,7 +135,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return paths of files that a card names; add these, others and faults to `inspection`.
+    """Return paths of the card's files; add files, others, faults to inspection or `lenient`.
 
     Args:
         lenient: receives the faults that `skip_bad` lets pass.
@@ -165,7 +165,7 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
 
 
 def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield (relative path, entry) of files and linked folders, a folder's before subfolders'."""
+    """Yield (relative path, entry) of a folder's files, by name, subfolders after files."""
     try:
         with os.scandir(folder) as entries:
             here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
@@ -198,7 +198,7 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
 
 
 def _nearby_folder(folder: Path, card: Card) -> str:
-    """Return a parent or inner folder that holds files of the layout; "" if none does."""
+    """Return a subfolder, or the parent, that holds the card's files; "" if none."""
     try:
         inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
     except OSError:
@@ -211,7 +211,7 @@ def _nearby_folder(folder: Path, card: Card) -> str:
 
 
 def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """Add a valid file's count to `inspection`, and problems of its digest or count."""
+    """Add a file's record count to the inspection, and problems of digest or count."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
@@ -236,7 +236,7 @@ MAX_QUEUED = 1024
 
 
 def map_in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield `function(item)` in the order of the items, computed by several threads."""
+    """Yield function(item) in the items' order, computed by threads."""
     waiting = iter(items)
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
         while some := list(islice(waiting, MAX_QUEUED)):

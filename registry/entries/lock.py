@@ -17,12 +17,12 @@ BRANCH = "main"
 
 
 class FetchError(Exception):
-    """File that could not be fetched: which, from where, why, what to do."""
+    """Error of a file that could not be fetched: which, why, what to do."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """Pinned commit and checksums of an entry or a hub model."""
+    """Record in the lock for an entry or hub model: source, commit, checksums."""
 
     source: str
     revision: str
@@ -31,7 +31,7 @@ class Pin:
 
 
 def read(root: Path) -> dict[str, Pin]:
-    """Return {entry or hub model: its pin} of a project; FetchError for a damaged file."""
+    """Return {entry, or MODEL@REVISION: its pin} of the lock; {} without a lock file."""
     path = root / FILE
     if not path.exists():
         return {}
@@ -49,7 +49,7 @@ def model_key(repo: str, revision: str | None) -> str:
 
 
 def write(root: Path, new: Mapping[str, Pin]) -> None:
-    """Write new pins into the project's lock; the others stay."""
+    """Add or replace these pins in the project's lock; all others stay."""
     pins = {**read(root), **new}
     text = json.dumps({key: asdict(pins[key]) for key in sorted(pins)}, indent=1, sort_keys=True, ensure_ascii=False)
     atomic.write_text(root / FILE, f"{text}\n")

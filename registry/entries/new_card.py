@@ -34,14 +34,14 @@ Ask = Callable[[str, str, str], str]
 
 @dataclass(frozen=True)
 class SamplePreview:
-    """Sample as an adapter reads it, with its images in display order."""
+    """A sample as read on trial, with the images that belong to it."""
 
     sample: Sample
     images: tuple[Image, ...] = ()
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """Ask a person about each proposed argument; return the arguments as corrected.
+    """Ask about each adapter argument; return {parameter: corrected value}.
 
     Raises:
         NewCardError: an answer does not name a column, or is of another type.
@@ -69,7 +69,7 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
 
 
 def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
-    """Return a parsed reply on a parameter that names no column; "" gives the default."""
+    """Return a reply as the parameter's value, its default for ""; else NewCardError."""
     if not reply:
         return parameter.default
     try:
@@ -79,7 +79,7 @@ def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
 
 
 def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
-    """Return the column in a reply, or a list of several; None for ""; raise if unknown."""
+    """Return a reply's column, a list of columns, or None for ""; else NewCardError."""
     several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
     value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
     _are_columns(parameter.name, value, proposal)
@@ -93,7 +93,7 @@ def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
 
 
 def _helps(plugin: Plugin) -> dict[str, str]:
-    """Return {parameter: its help from `Args:`, on one line}."""
+    """Return {parameter: its help text} from `Args:` of the plugin's docstring."""
     parameters = {p.name for p in plugin.parameters}
     help_of: dict[str, str] = {}
     last = ""
@@ -132,7 +132,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
 def write(
     name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
 ) -> Path:
-    """Write a card after checking that it loads; return its path.
+    """Write the card file of `name` if it is valid; return its path; else NewCardError.
 
     Args:
         name: of the card.
@@ -194,7 +194,7 @@ def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any],
 
 
 def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return (pattern, number of files) for the files of a card."""
+    """Return (pattern, number of files) for the tables, then the images."""
     listed = list_names(folder)
     counts = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
     if proposal.adapter != "image_table" or args.get("image"):
@@ -209,7 +209,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
 
 
 def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
-    """Return `, records: N` for the layout of a split's only file; "" if not counted."""
+    """Return ", records: N" for a split of one file; "" if not counted."""
     if "*" in pattern or proposal.adapter == "coco_folder":
         return ""
     try:
@@ -222,7 +222,7 @@ def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
 
 
 def _q(value: Any) -> str:
-    """Return a value as YAML on one line, which JSON is."""
+    """Return a value as JSON, which is YAML on one line."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -26,7 +26,7 @@ SHOWN = 3
 def new_card(
     name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
-    """Inspect data in a dialogue, ask about columns, show samples, and write the card.
+    """Run `qualm data new`: propose, ask, show samples, write the card.
 
     Args:
         about: title, licence and source, asked for where empty.
@@ -73,7 +73,7 @@ def _take(what: str, proposed: str, help: str) -> str:
 
 
 def _ask(what: str, proposed: str, help: str) -> str:
-    """Return the answer to a question in the terminal; `-` means ""."""
+    """Ask a question in the terminal; return the answer, "" for `-`."""
     answer: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
     return "" if answer == "-" else answer
 

@@ -29,7 +29,7 @@ PRINTED = MappingProxyType(
 
 
 def how_to_fill(name: str) -> str:
-    """Return advice on what to write into a prompt file; "" if no paper prints it."""
+    """Return advice on which paper's text goes into a prompt file; "" if none does."""
     if name not in PRINTED:
         return ""
     place, fields = PRINTED[name]
@@ -38,5 +38,5 @@ def how_to_fill(name: str) -> str:
 
 
 def is_printed(path: str | None) -> bool:
-    """Return whether a path is that of a paper's printed prompt, to which nothing is added."""
+    """Return whether a prompt's path is in folder `paper`; False for None."""
     return path is not None and Path(path).parent.name == FOLDER

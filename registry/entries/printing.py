@@ -82,7 +82,7 @@ def _address(fetch: Fetch) -> str:
 
 
 def print_entries(rows: list[dict[str, Any]]) -> None:
-    """Print entries as a table, with fewer columns on a narrow terminal."""
+    """Print rows of entries as a table, in a narrow terminal with fewer columns."""
     from rich.table import Table
     from rich.text import Text
 
@@ -125,7 +125,7 @@ def print_entries(rows: list[dict[str, Any]]) -> None:
 
 
 def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
-    """Print pairs of a label and a text in two columns."""
+    """Print (label, text) lines in two columns, or below each other if too wide."""
     from rich.padding import Padding
     from rich.table import Table
 
@@ -143,7 +143,7 @@ def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
 
 
 def print_wrapped(text: str) -> None:
-    """Print a text, wrapped between words at the terminal's width."""
+    """Print a text to standard output, wrapped at the terminal's width."""
     from rich.text import Text
 
     from qualm.registry.system.console import Console
@@ -152,7 +152,7 @@ def print_wrapped(text: str) -> None:
 
 
 def print_some(lines: Sequence[object], indent: str) -> None:
-    """Print the first `MAX_LINES` lines and how many more there are."""
+    """Print up to MAX_LINES lines, indented, then how many more there are."""
     for line in lines[:MAX_LINES]:
         print(f"{indent}{line}")
     if len(lines) > MAX_LINES:
@@ -181,7 +181,7 @@ def report(added: Added) -> None:
 
 
 def next_commands(added: Added) -> list[str]:
-    """Return the commands that usually follow adding an entry."""
+    """Return the commands to run after adding an entry, in order."""
     from qualm.registry.entries.adapter_options import options_for
     from qualm.registry.system.dvc_files import read_config
 
@@ -197,7 +197,7 @@ def next_commands(added: Added) -> list[str]:
 
 
 def commit_command(entry: Entry) -> str:
-    """Return the git command that commits an entry's record, and a new or changed card."""
+    """Return the `git add ... && git commit` line for an entry and its new card."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
     return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
 
@@ -207,7 +207,7 @@ def _record(entry: Entry) -> str:
 
 
 def _new_card(entry: Entry) -> list[str]:
-    """Return the entry's card as a list of its path; [] if git has its current content."""
+    """Return [path of the entry's card] if git lacks its content; else []."""
     from qualm.registry.entries import card as cards
 
     path = cards.folders()[-1] / f"{entry.card}.yaml"
@@ -222,7 +222,7 @@ def _from_here(path: Path) -> str:
 
 @contextmanager
 def progress_line(visible: bool) -> Iterator[Progress]:
-    """Show a progress bar on standard error if `visible`; yield the function that updates it."""
+    """Show a progress bar if `visible`; yield the function to call after each file."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -257,7 +257,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
 
 @contextmanager
 def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
-    """Show a status line on standard error if `visible`; yield the function that updates it."""
+    """Show a status line if `visible`; yield the function to call with (name, count)."""
     from rich.status import Status
 
     from qualm.registry.system.console import Console
@@ -273,7 +273,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
 
 
 def print_difference(old: Version, new: Version, comparison: VersionDifferences) -> None:
-    """Print the differences between two versions of data."""
+    """Print what changed between two versions: counts, then names of each change."""
     print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
         if changes is None:
@@ -296,7 +296,7 @@ def print_difference(old: Version, new: Version, comparison: VersionDifferences)
 
 
 def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
-    """Print what `qualm data verify` found for one entry or the results of one spec.
+    """Print what is wrong with an entry or a spec's results, and how to restore it.
 
     Args:
         aside: damaged files were set aside.

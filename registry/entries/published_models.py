@@ -15,7 +15,7 @@ VERIFIED = FILE.with_name("verified.yaml")
 
 
 class TableError(Exception):
-    """A malformed table of models; the message lists every problem with its model and key."""
+    """Error of a malformed table of models; lists every problem."""
 
 
 class _Strict(BaseModel):
@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class Parameters(_Strict):
-    """Numbers of parameters, in billions."""
+    """A model's numbers of parameters, in billions."""
 
     published: float
     """From the model's page."""
@@ -38,7 +38,7 @@ class Parameters(_Strict):
 
 
 class TextSizes(_Strict):
-    """Sizes of the language model that determine time and memory."""
+    """Sizes of a model's language part, which determine time and memory."""
 
     layers: int
     hidden: int
@@ -49,7 +49,7 @@ class TextSizes(_Strict):
 
 
 class Published(_Strict):
-    """One published model of the hub: sizes, licence, and what it cannot do."""
+    """A row of the table of published models: sizes, licence, limits."""
 
     name: str
     family: str = Field(alias="class")
@@ -80,7 +80,7 @@ class Published(_Strict):
 
 @cache
 def published(file: Path = FILE) -> dict[str, Published]:
-    """Return {name: model} of the table; raise TableError if it is malformed."""
+    """Return {name: model} of the table of published models, cached; else TableError."""
     models, problems = {}, []
     for name, row in yaml.safe_load(file.read_text(encoding="utf-8")).items():
         try:
@@ -94,6 +94,6 @@ def published(file: Path = FILE) -> dict[str, Published]:
 
 @cache
 def verified() -> dict[str, Any]:
-    """Return {engine: model types that pass `qualm doctor` with random weights}."""
+    """Return {engine: model types on which `qualm doctor` passed}, cached."""
     table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
     return table

@@ -17,11 +17,11 @@ ENTRIES = Path(__file__).with_name("cited_entries.yaml")
 
 
 class CitationError(Exception):
-    """A citation that cannot be printed; the message names the key and where it is cited."""
+    """Error of a citation that cannot be printed: key and place."""
 
 
 def parse_bibtex(text: str, by: str) -> dict[str, str]:
-    """Return {key: BibTeX entry}, the first of each; raise CitationError if malformed."""
+    """Return {key: BibTeX entry} of a text; CitationError naming `by` if malformed."""
     try:
         return parse(text)
     except BibtexError as error:
@@ -35,13 +35,13 @@ def references(file: Path = FILE) -> dict[str, str]:
 
 @cache
 def keys_of_entries() -> dict[str, list[str]]:
-    """Return {entry of registry/data/: keys of its papers}."""
+    """Return {entry of registry/data: keys of its papers}, cached."""
     keys: dict[str, list[str]] = yaml.safe_load(ENTRIES.read_text(encoding="utf-8"))
     return keys
 
 
 def cited_entries(keys: Iterable[str], by: str) -> dict[str, str]:
-    """Return {key: BibTeX entry} for the items of a `CITES` constant.
+    """Return {key: BibTeX entry} for keys or BibTeX texts of `CITES`; else CitationError.
 
     Raises:
         CitationError: an unknown key, or text that is no entry.
@@ -68,12 +68,12 @@ _CLOSES = {"{": "}", "(": ")"}
 
 
 class BibtexError(Exception):
-    """A malformed entry; the message names the line and what was expected."""
+    """Error of malformed BibTeX: the line, and what was expected."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Position of a block `@kind{body}` in a BibTeX text."""
+    """Positions of one block `@kind{body}` in a BibTeX text."""
 
     kind: str
     start: int
@@ -82,7 +82,7 @@ class _Block:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return {key: BibTeX entry}, the first of each, without comments and preambles.
+    """Return {key: BibTeX entry}, the first of each key, with @string expanded.
 
     Raises:
         BibtexError: an entry without a key, or one that does not end.
@@ -123,7 +123,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _end(text: str, body: int, opening: str) -> int | None:
-    """Return the position after a block's closing character, or None if it does not close.
+    """Return the position after the brace or parenthesis that closes a block; or None.
 
     Braces count everywhere, parentheses only outside braces and quotes.
     """
@@ -136,7 +136,7 @@ def _end(text: str, body: int, opening: str) -> int | None:
 
 
 def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield (position, brace depth after it, in quotation) for each brace, parenthesis, quote."""
+    """Yield (position, brace depth after it, whether in quotes) of each bracket or quote."""
     depth, quoted = 0, False
     for match in re.compile(r'[{}()"]').finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)

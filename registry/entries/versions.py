@@ -24,7 +24,7 @@ _DIGEST = 6
 
 @dataclass(frozen=True)
 class Version:
-    """State of an entry or dataset at a revision: its files, and the stores that hold them."""
+    """The files of an entry or output folder at a revision, and where they are."""
 
     label: str
     """Version as it was requested."""
@@ -39,7 +39,7 @@ class Version:
     stores: tuple[Path, ...] = ()
 
     def file(self, name: str) -> Path:
-        """Return the path of a file; raise EntryError if it is damaged or in no store here."""
+        """Return the path of one file; EntryError if damaged or not stored here."""
         if self.folder is not None:
             return self.folder / name
         for store in self.stores:
@@ -55,7 +55,7 @@ class Version:
 
     @contextmanager
     def laid_out(self, beneath: Path) -> Iterator[Path]:
-        """Yield a folder that holds all its files; a temporary one is deleted at the end."""
+        """Yield a folder with all files; a temporary one below `beneath` is deleted after."""
         if self.folder is not None:
             yield self.folder
             return
@@ -72,7 +72,7 @@ class Version:
 
 
 def find_version(root: Path, text: str) -> Version:
-    """Return the version that a text such as `pope@v1.0` names.
+    """Return the version that "NAME@REVISION" or "NAME" names; else EntryError.
 
     Raises:
         EntryError: no such entry, path, revision or digest, or its list of files is in no store here.
@@ -97,7 +97,7 @@ def find_version(root: Path, text: str) -> Version:
 
 
 def _working(root: Path, text: str) -> Version | None:
-    """Return the version of this name in the working tree; None if there is none."""
+    """Return the version of this name as it lies in the working tree; else None."""
     place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
@@ -109,7 +109,7 @@ def _working(root: Path, text: str) -> Version | None:
 
 
 def _place(root: Path, name: str) -> tuple[str, bool]:
-    """Return (path from the root, whether it is an entry's) of a name."""
+    """Return (path from the root, True if an entry of `registry/data`)."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
     try:
@@ -126,7 +126,7 @@ def _card(root: Path, name: str) -> str | None:
 
 
 def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
-    """Return a path's digest at a revision, or the recorded digest with this prefix."""
+    """Return the MD5 of a path at a revision or by digest prefix `when`; else EntryError."""
     files = _recording_files(place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
@@ -151,14 +151,14 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
 
 
 def _recording_files(place: str, is_entry: bool) -> list[str]:
-    """Return the paths that may record a digest: the entry's DVC file, or the dvc.lock files."""
+    """Return the paths of the files that record a path's MD5: `.dvc` or dvc.lock."""
     parts = place.split("/")
     nested = [f"specs/{parts[1]}/dvc.lock"] if parts[0] == "results" and len(parts) > 2 else []
     return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]
 
 
 def _digest_or_none(root: Path, place: str, files: list[str], commit: str) -> str | None:
-    """Return a path's digest at a commit; None if the record is missing or damaged."""
+    """Return a path's MD5 at a commit; None if not recorded or damaged."""
     try:
         return _digest_at(root, place, files, commit)
     except DvcStateError:
@@ -174,7 +174,7 @@ def _digest_at(root: Path, place: str, files: list[str], commit: str) -> str | N
 
 
 def _digest(text: str, place: str, where: str) -> str | None:
-    """Return an output's MD5 in a DVC file or lock; None if it is not listed."""
+    """Return the MD5 of output `place` in a DVC file's or lock's text; or None."""
     if where.split(" at ")[0].endswith(".dvc"):
         return next((out["md5"] for out in parse_dvc_file(text, where)["outs"] if out.get("md5")), None)
     outs = [out for stage in parse_lock(text, where).values() for out in stage.get("outs", [])]

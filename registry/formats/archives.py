@@ -29,7 +29,7 @@ _DAMAGED = (
 
 
 class ArchiveError(Exception):
-    """Refused or damaged archive; the message names the members and the reason."""
+    """Error of a refused or damaged archive; the message names members and reason."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def is_archive(path: Path) -> bool:
 
 
 def check_zip(path: Path) -> int:
-    """Read every member of a zip, unpack nothing, and return the number of files.
+    """Read a zip's members without unpacking; return their number, or raise ArchiveError.
 
     Raises:
         ArchiveError: it is damaged, or has members that `unpack` refuses.
@@ -67,7 +67,7 @@ def unpack(
     skip: Callable[[str], None] | None = None,
     is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> list[str]:
-    """Unpack an archive's wanted files into an empty folder; return the other files' names.
+    """Unpack the wanted members into the empty `folder`; return the names of all others.
 
     Args:
         path: a zip or tar archive.
@@ -113,7 +113,7 @@ class _Bounded:
 
 
 class _Claims:
-    """Running total of the sizes that an archive declares, compared with its own size.
+    """Running total of an archive's declared sizes; raises ArchiveError for a likely bomb.
 
     Counted member by member, so that a bomb is refused before it is read on.
     """
@@ -132,7 +132,7 @@ class _Claims:
 
 
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
-    """Check all member names of an archive, then yield its files; `skip` gets refused ones."""
+    """Check an archive's members, then yield the valid files; `skip` gets each problem."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)
@@ -204,7 +204,7 @@ def _tar(archive: tarfile.TarFile, claims: _Claims) -> tuple[list[_Member], list
 
 
 def _check_end(archive: tarfile.TarFile, members: list[_Member]) -> None:
-    """Raise ArchiveError if an archive lacks the zeros at its end.
+    """Raise ArchiveError unless a tar ends with zeros; read it to its end.
 
     Python takes a damaged header, or a cut between two members, for the end, so members may be lost.
     """

@@ -27,7 +27,7 @@ def create_folder(folder: Path) -> Path:
 
 
 def scratch_folder(folder: Path) -> Path:
-    """Create and return `folder`; if it cannot be written, a new temporary folder.
+    """Create and return `folder`, or if it cannot be written, a temporary folder instead.
 
     Where nothing can be written (a read-only file system), it is an empty folder among the system's temporary files, deleted when this
     process ends.
@@ -42,7 +42,7 @@ def scratch_folder(folder: Path) -> Path:
 
 @contextmanager
 def file(path: Path, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path that replaces `path` when the block ends without an error.
+    """Yield a temporary path to write; it replaces `path` after the block, or is deleted.
 
     Args:
         path: of the file; its folder is made.
@@ -77,12 +77,12 @@ def write_bytes(path: Path, data: bytes, durable: bool = False) -> None:
 
 
 def write_text(path: Path, text: str, durable: bool = False) -> None:
-    """Replace a file's content atomically by a text in UTF-8, with the line ends it has."""
+    """Replace a file's content atomically by a text in UTF-8, line ends unchanged."""
     write_bytes(path, text.encode(), durable)
 
 
 def publish(finished: Path, target: Path) -> None:
-    """Move a finished file or folder to `target`, replacing it, also across file systems.
+    """Move file or folder `finished` to `target`, replacing what is there.
 
     A folder cannot be renamed onto another: what stands there is set aside beside `finished` (`REPLACED`) and deleted afterwards; a kill
     in between leaves it there. A file never takes the place of a folder.
@@ -107,13 +107,13 @@ def publish(finished: Path, target: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Return a random hidden temporary path in the folder of `path`."""
+    """Return a new random hidden path in the folder of `path`, ending in `.partial`."""
     # Cut short: file systems allow 255 bytes for a name, and the suffix needs some of them.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
 def _move_beside(target: Path, finished: Path) -> Path:
-    """Move `finished` beside the target if on another file system; return where it is."""
+    """Return `finished`, or its new path if it had to be moved to the target's disk."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished
     near = partial_path(target)

@@ -43,11 +43,11 @@ MAX_LINES = 5
 
 
 class FormatError(Exception):
-    """Fault of a file and its remedy; the caller names the file."""
+    """Error that a file is damaged or of another format; the caller names the file."""
 
 
 class BadLinesError(FormatError):
-    """Some lines are invalid and the others can be read."""
+    """Error that `bad` of a file's `lines` are invalid; the others can be read."""
 
     def __init__(self, message: str, bad: int, lines: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class BadLinesError(FormatError):
 
 
 def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
-    """Check a file by reading it all; return its number of records, None if not counted.
+    """Read a whole file as `form`; return its number of records or None; else FormatError.
 
     Args:
         form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
@@ -129,7 +129,7 @@ def _safetensors(path: Path) -> int:
 
 
 def _parquet(path: Path) -> int:
-    """Return the number of rows of a Parquet file, all of which are read.
+    """Return the number of rows of a Parquet file after reading all; else FormatError.
 
     Batches are small enough for a value that is stored once and repeated.
     """
@@ -179,7 +179,7 @@ def _csv(path: Path) -> int:
 
 
 class _Bad:
-    """Collector of a file's invalid lines: the first few as text, all by number."""
+    """Collector of invalid lines: all are counted, the first MAX_LINES kept as text."""
 
     def __init__(self) -> None:
         self.number, self._first_lines = 0, list[str]()
@@ -190,7 +190,7 @@ class _Bad:
             self._first_lines.append(line)
 
     def raise_if_any(self, records: int, hint: str) -> None:
-        """Raise BadLinesError, which ends with `hint`, if there are invalid lines."""
+        """Raise BadLinesError, its message ending with `hint`, if a line was added."""
         if self.number:
             more = f"; {self.number - MAX_LINES:,} lines more" if self.number > MAX_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)

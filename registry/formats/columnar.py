@@ -20,11 +20,11 @@ _ARROW_FILE = b"ARROW1"
 
 
 class ColumnarError(Exception):
-    """Damaged file, or one that would take too much memory; the message says what to do."""
+    """Error of a Parquet or Arrow file: damaged, or too large for memory."""
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """Return the Arrow schema of a Parquet or Arrow file, else raise ColumnarError."""
+    """Return the Arrow schema of a Parquet or Arrow file, or raise ColumnarError."""
     import pyarrow.parquet as pq
 
     with _explain_errors(path, [0]):
@@ -35,7 +35,7 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield rows as {column: value}, 16- and 32-bit floats as their shortest decimals (0.1).
+    """Yield {column: value} of each row; short floats become short decimals (0.1).
 
     Args:
         path: the file, Parquet or Arrow by its suffix.
@@ -54,7 +54,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
 
 
 def class_names(schema: pa.Schema) -> dict[str, list[str]]:
-    """Return {column: class names} for the `ClassLabel` columns of `datasets` in a schema."""
+    """Return {column: its class names} of the schema's `ClassLabel` columns; {} if none."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {name: list(f["names"]) for name, f in features.items() if isinstance(f, dict) and f.get("_type") == "ClassLabel"}
@@ -95,7 +95,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
 
 @contextmanager
 def _arrow(path: Path) -> Iterator[Iterator[Any]]:
-    """Yield an iterator over an Arrow file or stream: its schema, then its batches."""
+    """Yield an iterator over an open Arrow file: the schema first, then each batch."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as source:
@@ -111,7 +111,7 @@ def _arrow(path: Path) -> Iterator[Iterator[Any]]:
 
 
 def _has_short_floats(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is, or contains, floats of 16 or 32 bits."""
+    """Return whether an Arrow type is or contains a float of 16 or 32 bits."""
     import pyarrow.types as types
 
     if types.is_floating(kind):
@@ -120,7 +120,7 @@ def _has_short_floats(kind: pa.DataType) -> bool:
 
 
 def _shortest_decimals(value: Any, kind: pa.DataType) -> Any:
-    """Return a value with 32- and 16-bit floats as their shortest decimals."""
+    """Return a value with floats of 16 or 32 bits rounded to their shortest decimals."""
     import numpy as np
     import pyarrow.types as types
 

@@ -18,7 +18,7 @@ _ADVICE = {
 
 
 def explain_error(error: OSError, where: str = "") -> str:
-    """Return an operating system error as `FILE: what is wrong; what to do`.
+    """Return an OSError as "FILE: what is wrong; what to do"; `where` if it names no file.
 
     >>> explain_error(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
     'results/scores.parquet: the disk is full; make room (`df -h` shows where), then run this again'
@@ -33,5 +33,5 @@ def explain_error(error: OSError, where: str = "") -> str:
 
 
 def is_disk_error(error: OSError) -> bool:
-    """Return whether a full disk or missing write permission caused an error."""
+    """Return whether an OSError is a full disk, read-only place or missing permission."""
     return error.errno in DISK_FULL | REFUSED

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A record that is left out of a dataset: where it is, and why."""
+    """A record that a reader leaves out of a dataset: its place, and the reason."""
 
     where: str
     """FILE:LINE, or FILE, and the member of an archive."""

@@ -12,7 +12,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f]')
 
 
 def problem_on_windows(name: str) -> str:
-    """Return why Windows cannot store a file of this name; empty if it can.
+    """Return why Windows cannot store a file of this name; "" if it can.
 
     >>> problem_on_windows("nul.parquet"), problem_on_windows("a."), problem_on_windows("blur@radius=2")
     ("'nul.parquet' is the name of a device", "'a.' ends with a dot", '')
@@ -27,7 +27,7 @@ def problem_on_windows(name: str) -> str:
 
 
 def missing_shards(names: Iterable[str]) -> list[str]:
-    """Return the sorted names of shards missing from their sets.
+    """Return the sorted names that are missing from sets `STEM-00001-of-00005.SUFFIX`.
 
     Shards are numbered from 0 (`datasets`) or from 1 (`safetensors`); where neither the first nor the last is there, from 0.
 

@@ -26,11 +26,11 @@ FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 
 class FramesError(Exception):
-    """Fault of a video in one line; the caller names the video."""
+    """Error of a video that cannot be read, in one line; the caller names the video."""
 
 
 def frame_positions(total: int, n: int) -> list[int]:
-    """Return the positions of `n` evenly spaced frames out of `total`.
+    """Return `n` evenly spaced positions from 0 below `total`; all if `total` <= n.
 
     >>> frame_positions(100, 4), frame_positions(3, 8)
     ([12, 37, 62, 87], [0, 1, 2])
@@ -39,7 +39,7 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, image file) of up to `n` evenly spaced frames of a video or folder.
+    """Return (position, image file's bytes) of up to `n` evenly spaced frames of a video.
 
     Args:
         path: of the file or folder.
@@ -54,7 +54,7 @@ def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG file) of up to `n` evenly spaced frames of an image file."""
+    """Return (position, PNG bytes) of up to `n` even frames of an animated image."""
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -86,7 +86,7 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG file) of up to `n` evenly spaced frames of a film.
+    """Return (position, PNG bytes) of up to `n` even frames of a film, by PyAV.
 
     Frames are counted by decoding, since headers misstate lengths.
     """

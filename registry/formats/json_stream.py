@@ -27,15 +27,15 @@ _HTML = ("<!doctype", "<html", "<head", "<?xml")
 
 
 class JsonStreamError(Exception):
-    """File that is not the expected JSON, or is truncated; the message names file and line."""
+    """Error of a file that is cut or not the expected JSON; names file and line."""
 
 
 class BadTextError(JsonStreamError):
-    r"""Value with half of a surrogate pair (`\ud800`); the reader can go on behind it."""
+    r"""Error of a value with half a surrogate pair; reading can go on after it."""
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return (key, value) pairs as a dict; for a decoder's `object_pairs_hook`.
+    """Return a JSON object's (key, value) pairs as dict; ValueError if a key repeats.
 
     Raises:
         ValueError: a key occurs twice.
@@ -50,7 +50,7 @@ def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def members(
     path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None, unique_keys: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) of every member of a JSON file's object, one in memory at a time.
+    """Yield (key, value) of a JSON object's members, lists of `spread` keys item by item.
 
     Args:
         spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
@@ -72,7 +72,7 @@ def members(
 
 
 def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, record) of a JSON list or JSON Lines file, one in memory at a time.
+    """Yield (line number, record) of a JSON list or JSON Lines; `under`: of that key's list.
 
     Args:
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
@@ -99,7 +99,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
 
 
 def count(path: Path) -> int | None:
-    """Return the number of records in a JSON file, read to its end; None if undefined.
+    """Return the number of records in a whole JSON file; None if it has no records.
 
     Records are items of a list, lines of JSON Lines, or of an object the items of its longest list; without lists, its members where each
     is an object (questions by id).
@@ -131,7 +131,7 @@ def count(path: Path) -> int | None:
 
 
 def _has_lines(path: Path) -> bool:
-    """Return whether a file is JSON Lines: an object ends its line and another begins."""
+    """Return whether the first two non-empty lines look like two JSON objects."""
     with path.open("rb") as handle:
         lines = (line for line in iter(lambda: handle.readline(CHUNK), b"") if line.strip())
         first, second = next(lines, b"").rstrip(), next(lines, b"").lstrip()
@@ -164,7 +164,7 @@ def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | 
 
 
 def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
-    """Return the next value as a 1-tuple; () if its text is invalid, which `bad` receives."""
+    """Return (next value,); () if its text is invalid, after calling `bad`."""
     try:
         return (reader.value(),)
     except BadTextError as error:
@@ -175,13 +175,13 @@ def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tu
 
 
 def _first_byte(path: Path) -> bytes:
-    """Return the first byte after a byte order mark and spaces."""
+    """Return a file's first byte after byte order mark and spaces; b"" if none."""
     with path.open("rb") as handle:
         return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, value) of every non-empty line of a JSON Lines file.
+    """Yield (line number, value) of each non-empty line of a JSON Lines file.
 
     Args:
         bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
@@ -215,7 +215,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
-    """Return why the JSON from `begin` on has too many parts to be parsed, else ""."""
+    """Return why the JSON text from `begin` has too many parts; "" if not."""
     if len(text) - begin <= 2 * MAX_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count
@@ -224,7 +224,7 @@ def too_many_parts(text: str | bytes, begin: int = 0) -> str:
 
 
 def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
-    """Raise BadTextError if a value parsed from text[begin:end] has half a surrogate pair."""
+    """Raise BadTextError if a value of text[begin:end] has half a surrogate pair."""
     if text.find("\\", begin, end) < 0:  # mostly: one character is looked for ten times as fast
         return
     if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
@@ -259,7 +259,7 @@ class _Reader:
         raise JsonStreamError(f"{self.path}: line {self.line()}: {message}{hint}")
 
     def peek(self, at_end: str = "the file stops in the middle") -> str:
-        """Return the next character that is no space, and stay there; `at_end`: error at the end."""
+        """Skip spaces; return the next character without consuming it; error at the end."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
@@ -267,7 +267,7 @@ class _Reader:
             self._more(at_end)
 
     def value(self) -> Any:
-        """Return the value that begins here, with its texts checked.
+        """Consume and return the next JSON value; BadTextError for half a surrogate.
 
         Raises:
             BadTextError: it has half of a surrogate pair; the reader stands behind it then.
@@ -279,11 +279,11 @@ class _Reader:
         return value
 
     def decoded(self) -> Any:
-        """Return the value that begins here without checking its texts."""
+        """Consume and return the next JSON value without checking its texts."""
         return self._decoded()[0]
 
     def _decoded(self) -> tuple[Any, int]:
-        """Return the value and its start in the buffer; read more text until it is complete."""
+        """Consume the next value; return (value, its start in the buffer)."""
         self.peek()
         while True:
             if why := too_many_parts(self._text, self._at):
@@ -304,7 +304,7 @@ class _Reader:
                 self.fail(str(error).partition(";")[0])
 
     def skip(self) -> int:
-        """Skip a value; return the number of its items if it is a list, else 0."""
+        """Consume the next value; return its number of items if it is a list, else 0."""
         if self.peek() != "[":
             self.decoded()
             return 0
@@ -326,7 +326,7 @@ class _Reader:
         return key
 
     def entries(self, opening: str, closing: str, expected: str) -> Iterator[None]:
-        """Yield None before each entry of an object or list, which the caller then reads."""
+        """Yield before each entry of an object or list, which the caller must consume."""
         if self.peek() != opening:
             self.fail(f"expected {expected}, it begins with {self.next_characters()!r}")
         self._at += 1
@@ -342,7 +342,7 @@ class _Reader:
         self._at += 1
 
     def end(self) -> None:
-        """Raise JsonStreamError if anything but white space follows up to the file's end."""
+        """Raise JsonStreamError if more than white space follows; read to the file's end."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
@@ -375,7 +375,7 @@ class _Reader:
 
 
 def not_utf8(path: Path) -> str:
-    """Return a message on where a file stops being UTF-8, and what it may be."""
+    """Return a message: where a file stops being UTF-8, and how to convert it."""
     with path.open("rb") as handle:
         if handle.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             return "not UTF-8 but UTF-16; `iconv -f UTF-16 -t UTF-8` makes it so"
@@ -391,7 +391,7 @@ def not_utf8(path: Path) -> str:
 
 
 def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
-    """Return a message on the byte at which a line stops being UTF-8, and what it may be."""
+    """Return a message: the byte at which line `number` stops being UTF-8, and a remedy."""
     near = error.object[max(0, error.start - 10) : error.start + 10]
     hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
     return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"

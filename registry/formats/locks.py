@@ -15,7 +15,7 @@ class ProcessLock:
     """A lock, identified by a path, that only one process can hold at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Set the lock's path, without acquiring it.
+        """Set the lock's path; acquire nothing yet.
 
         Args:
             path: an empty file only for the lock; its folder is created when the lock is first acquired. The holder's name is written
@@ -25,7 +25,7 @@ class ProcessLock:
         self._lock: BaseFileLock | None = None
 
     def acquire(self, holder: str = "", wait: bool = False) -> bool:
-        """Try to acquire the lock, or `wait` for it; return whether this process holds it now.
+        """Return whether the lock was acquired; with `wait`, block until it is.
 
         Args:
             holder: shown to others while this process holds the lock.
@@ -53,7 +53,7 @@ class ProcessLock:
 
     @property
     def holder(self) -> str:
-        """Return the holder's description; empty just after acquisition or release."""
+        """Return the text that the present holder gave to `acquire`; "" if none."""
         try:
             return textfiles.read_text(self._note, 1 << 16).strip()
         except textfiles.TextFileError:

@@ -21,7 +21,7 @@ _BEGINS = '["'
 
 
 def picture_ids(image_id: str | None) -> tuple[str, ...]:
-    """Return the ids of all images that an `image_id` names, in display order.
+    """Return the image ids in an `image_id`, in display order; () for None.
 
     >>> picture_ids(None), picture_ids("a.png"), picture_ids('["a", "b"]')
     ((), ('a.png',), ('a', 'b'))
@@ -32,7 +32,7 @@ def picture_ids(image_id: str | None) -> tuple[str, ...]:
 
 
 def image_id_of(ids: Sequence[str]) -> str | None:
-    """Return a sample's `image_id`: None, one image's name, or a JSON list of several names.
+    """Return the `image_id` of image ids: None, the only one, or a JSON list.
 
     >>> image_id_of([]), image_id_of(["a.png"]), image_id_of(["a", "b"])
     (None, 'a.png', '["a", "b"]')
@@ -45,7 +45,7 @@ def all_ids(image_ids: Iterable[str | None]) -> set[str]:
 
 
 def find_id_problem(image_id: str | None) -> str:
-    """Return what is wrong with an `image_id`, as the end of a message; "" for a valid one."""
+    """Return why an `image_id` is malformed, as a message's end; "" if valid."""
     if image_id is None or not image_id.startswith(_BEGINS):
         return ""
     try:
@@ -58,12 +58,12 @@ def find_id_problem(image_id: str | None) -> str:
 
 
 def has_marks(question: str, n_images: int) -> bool:
-    """Return whether a question about several images has one `<image>` mark for each."""
+    """Return whether a question has one `<image>` mark for each of 2 or more images."""
     return n_images > 1 and question.count(MARK) == n_images
 
 
 def split_at_images(question: str, n_images: int) -> list[str]:
-    """Return the texts before, between and after the images; without marks, images come first.
+    """Return n_images + 1 texts around the images; ["", ..., question] without marks.
 
     >>> split_at_images("Is <image> like <image>?", 2), split_at_images("Same?", 2), split_at_images("Is <image> red?", 1)
     (['Is ', ' like ', '?'], ['', '', 'Same?'], ['', 'Is <image> red?'])
@@ -72,7 +72,7 @@ def split_at_images(question: str, n_images: int) -> list[str]:
 
 
 def remove_marks(question: str, n_images: int) -> str:
-    """Return a question without its `<image>` marks, for a model that sees no images.
+    """Return a question without `<image>` marks; unchanged if they do not fit.
 
     >>> remove_marks("Is <image> like <image>?", 2), remove_marks("What does <image> mean?", 1)
     ('Is like ?', 'What does <image> mean?')
@@ -81,7 +81,7 @@ def remove_marks(question: str, n_images: int) -> str:
 
 
 def find_mark_problem(question: str, n_images: int) -> str:
-    """Return what is wrong with the `<image>` marks of a question; "" if valid."""
+    """Return why a question's `<image>` marks do not fit its images; "" if they do."""
     count = question.count(MARK)
     if n_images < 2 or count in (0, n_images):
         return ""

@@ -35,16 +35,16 @@ SIDE, ROW, GAP = 320, 4, 6
 
 
 class PictureError(Exception):
-    """Fault of an image in one line; the caller names the image."""
+    """Error of an unreadable image, in one line; the caller names the image."""
 
 
 class HugePictureError(PictureError):
-    """Image of so many pixels that it must be an attack."""
+    """Error of an image with too many pixels to be decoded."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Format, size in pixels, transparency and frame count of an image file."""
+    """Facts from an image file's head: format, size in pixels, transparency, frames."""
 
     format: str
     width: int
@@ -57,7 +57,7 @@ class Facts:
 
 @cache
 def formats() -> tuple[str, ...]:
-    """Return Pillow's names of the image formats that are read, the frequent ones first.
+    """Return Pillow's names of readable image formats, frequent ones first.
 
     They are those that Pillow opens and registers as `image/*`: neither PostScript, which it hands to Ghostscript, nor films or scientific
     containers.
@@ -72,7 +72,7 @@ def formats() -> tuple[str, ...]:
 
 @cache
 def suffixes() -> frozenset[str]:
-    """Return the suffixes in lower case (`.png`) of the image formats that are read."""
+    """Return the lower-case suffixes (".png") of readable image formats."""
     import PIL.Image
 
     known = frozenset(formats())
@@ -80,14 +80,14 @@ def suffixes() -> frozenset[str]:
 
 
 def media_type(data: bytes) -> str:
-    """Return the media type of an image (`image/png`), else raise PictureError."""
+    """Return an image file's media type ("image/png"), or raise PictureError."""
     import PIL.Image
 
     return PIL.Image.MIME.get(facts(data).format, "image/jpeg")  # MPO, a JPEG with others behind it, has none of its own
 
 
 def suffix_of(data: bytes) -> str:
-    """Return the usual suffix of an image file's format (`.png`); "" if it is no image."""
+    """Return the usual suffix (".png") for an image file's bytes; "" if no image."""
     try:
         name = media_type(data).partition("/")[2]
     except PictureError:
@@ -96,7 +96,7 @@ def suffix_of(data: bytes) -> str:
 
 
 def to_displayable(data: bytes) -> bytes:
-    """Return an image file that browsers show as models see it: `data` itself, or a PNG.
+    """Return image bytes that browsers show as models see them: `data`, or a PNG.
 
     Raises:
         PictureError: it cannot be decoded.
@@ -115,7 +115,7 @@ def is_image_name(name: str) -> bool:
 
 
 def image_in_text(text: str) -> bytes | None:
-    """Return the image file in a base64 text or data URI; None if it holds none.
+    """Return the image bytes in a base64 text or data URI; None if it is none.
 
     A text that merely could be base64, as many paths could, is none: what it stands for must begin as an image does.
     """
@@ -138,7 +138,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] | None = None) -> Image:
-    """Decode an image file to upright 8-bit RGB: its first frame, on white.
+    """Return an image file's first frame as upright 8-bit RGB on white.
 
     Levels of 16 bits are brought to 8 by their upper byte, as Pillow does with 16-bit colours; a camera's note on which side is up is
     followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.
@@ -162,7 +162,7 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
 
 
 def perceptual_hash(data: bytes) -> int | None:
-    """Return an image file's 64-bit DCT hash (imagehash's `phash`); None if undecodable."""
+    """Return an image's 64-bit perceptual hash (`phash`) as int; None if undecodable."""
     import imagehash
     import numpy as np
 
@@ -174,7 +174,7 @@ def perceptual_hash(data: bytes) -> int | None:
 
 
 def facts(data: bytes) -> Facts:
-    """Return format, size, transparency and frame count of an image file without decoding.
+    """Return the facts in an image file's head, without decoding; else PictureError.
 
     Raises:
         PictureError: it is not an image, or a huge one.
@@ -185,7 +185,7 @@ def facts(data: bytes) -> Facts:
 
 
 def check(path: Path) -> None:
-    """Read an image file to its end; raise PictureError if it is damaged or cut short.
+    """Decode an image file to its end; PictureError if damaged, cut or too large.
 
     Raises:
         PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
@@ -199,7 +199,7 @@ def check(path: Path) -> None:
 
 
 def tile_images(pictures: Sequence[Image]) -> Image:
-    """Return one image that shows all images numbered, in rows; a single one is unchanged."""
+    """Return one image of small numbered copies in rows; a single image unchanged."""
     import PIL.Image
     from PIL import ImageDraw
 
@@ -249,7 +249,7 @@ def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
 
 
 def _turn(picture: Image) -> None:
-    """Rotate an image upright in place by its EXIF note; ignore an unreadable note."""
+    """Rotate an image upright in place by its EXIF orientation; ignore a bad one."""
     from PIL.ImageOps import exif_transpose
 
     with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next
@@ -257,14 +257,14 @@ def _turn(picture: Image) -> None:
 
 
 def _need_scale(picture: Image) -> None:
-    """Raise PictureError for 32-bit levels, except in PGM, which scales them to 65,535."""
+    """Raise PictureError for 32-bit levels, whose scale is unknown, but for PGM."""
     if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):
         kind = "whole" if picture.mode == "I" else "real"
         raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")
 
 
 def as_rgb(picture: Image) -> Image:
-    """Convert an opened image's current frame to 8-bit RGB on white.
+    """Return an opened image's current frame as 8-bit RGB on white.
 
     Raises:
         PictureError: its levels have no known scale.

@@ -29,13 +29,13 @@ SUM_TOLERANCE = 1e-2
 
 
 class ImplausibleReason(str):
-    """Reason why values are impossible; the text names the first impossible one."""
+    """Reason why values are impossible, returned in their place; a str."""
 
     __slots__ = ()
 
 
 def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """Return log-probabilities as floats of at most 0, or why they are impossible.
+    """Return floats of at most 0; ImplausibleReason if one is above 0 or not finite.
 
     >>> log_probabilities([-0.5, 0]), log_probabilities([0.00001]), log_probabilities([-1.0, 5.0])
     ([-0.5, 0.0], [0.0], 'a log-probability above 0: 5.0')
@@ -48,7 +48,7 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
-    """Return each position's top log-probabilities, highest first, or why they are impossible.
+    """Return per position its log-probabilities, highest first; or ImplausibleReason.
 
     >>> top_log_probabilities([[-0.1, -3], [0.0]]), top_log_probabilities([[-3.0, -0.1]])
     ([[-0.1, -3.0], [0.0]], 'not highest first: [-3.0, -0.1]')
@@ -67,7 +67,7 @@ def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
 
 
 def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
-    """Return the texts of the likeliest tokens at each position, or why they are impossible.
+    """Return per position the texts of its likeliest tokens; or ImplausibleReason.
 
     >>> top_token_texts([["a", ""], ["b"]]), top_token_texts([["a", 1]])
     ([['a', ''], ['b']], "not lists of texts: [['a', 1]]")
@@ -78,7 +78,7 @@ def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:
-    """Return logits of options, -Infinity as 10,000 below the others, or why impossible.
+    """Return one finite logit per option, -inf as 10,000 below the least; or a reason.
 
     Tools log -Infinity for an option that cannot be generated (a masked token, an underflow). Where all options have it, none is preferred:
     they come out equal.
@@ -96,7 +96,7 @@ def option_logits(values: Any) -> list[float] | ImplausibleReason:
 
 
 def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """Return options' log-probabilities as finite floats, -Infinity as -10000 or less.
+    """Return one log-probability per option, -inf as -10,000 or less; or a reason.
 
     >>> option_log_probabilities([0.00001, float("-inf")]), option_log_probabilities([1.0, 0.0])
     ([0.0, -10000.0], 'a log-probability above 0: 1.0')
@@ -106,7 +106,7 @@ def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def probability(value: Any) -> float | ImplausibleReason:
-    """Return a probability as a float from 0 to 1, or why it is impossible.
+    """Return a float from 0 to 1; ImplausibleReason if it lies outside.
 
     >>> probability(0.5), probability(1.00001), probability(148), probability("x")
     (0.5, 1.0, 'a probability of 148.0', "not a number: 'x'")
@@ -122,7 +122,7 @@ def probability(value: Any) -> float | ImplausibleReason:
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
-    """Return values of at least 0, such as entropies, as floats, or why they are impossible.
+    """Return floats of at least 0 (entropies); ImplausibleReason if one is below.
 
     >>> at_least_zero([0.5, -0.00001]), at_least_zero([-2226])
     ([0.5, 0.0], 'below 0: -2226.0')
@@ -135,7 +135,7 @@ def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
 
 
 def finite(values: Any) -> list[float] | ImplausibleReason:
-    """Return finite numbers as floats, or why they are not finite numbers.
+    """Return a list's numbers as floats; ImplausibleReason unless all are finite numbers.
 
     >>> finite([1, -2.5]), finite([float("nan")]), finite([10**400]), finite(None), finite([True])
     ([1.0, -2.5], 'not finite: nan', 'not finite: a number of 401 digits', 'not a list of numbers: None', 'not a number: True')
@@ -155,7 +155,7 @@ def finite(values: Any) -> list[float] | ImplausibleReason:
 
 
 def finite_number(value: Any) -> float | ImplausibleReason:
-    """Return one finite number as a float, or why it is none.
+    """Return a number as float; ImplausibleReason unless it is finite.
 
     >>> finite_number(7), finite_number(float("nan"))
     (7.0, 'not finite: nan')
@@ -165,7 +165,7 @@ def finite_number(value: Any) -> float | ImplausibleReason:
 
 
 def check_lengths(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:
-    """Return why per-token lists disagree in length; None if they agree.
+    """Return ImplausibleReason if the named lists differ in length, else None.
 
     >>> check_lengths({"logprobs": [-1, -2], "entropies": [1]})
     'lengths that disagree: logprobs 2, entropies 1'

@@ -21,11 +21,11 @@ _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
 
 
 class TextTableError(Exception):
-    """File that is not a text table; the message names the line and the reason."""
+    """Error of a file that is no text table; names line and reason."""
 
 
 def text_lines(handle: TextIO) -> Iterator[str]:
-    """Yield a file's lines; raise csv.Error for one longer than MAX_CELL characters."""
+    """Yield an open file's lines; csv.Error for one of more than MAX_CELL characters."""
     while line := handle.readline(MAX_CELL + 1):
         if len(line) > MAX_CELL:
             raise csv.Error(f"more than {MAX_CELL:,} characters without the end of a line")
@@ -33,7 +33,7 @@ def text_lines(handle: TextIO) -> Iterator[str]:
 
 
 def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of each non-empty row of a CSV or TSV file, header first.
+    """Yield (line number, cells) of each non-empty CSV or TSV row, the header first.
 
     Tabs separate the cells of `.tsv`, commas those of other files.
 
@@ -61,7 +61,7 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _need_columns(header: list[str], path: Path) -> None:
-    """Raise TextTableError if the header seems to use another separator."""
+    """Raise TextTableError if a header of one column has another separator."""
     tabs = path.suffix.lower() == ".tsv"
     for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
         if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):
@@ -70,7 +70,7 @@ def _need_columns(header: list[str], path: Path) -> None:
 
 
 def escape_formula(text: str) -> str:
-    """Escape a text with `'` so that no spreadsheet computes it; see `unescape_formula`.
+    """Return a text that spreadsheets do not compute: formulas get a `'` in front.
 
     >>> [escape_formula(text) for text in ("=1+1", "-1.5", "- a cat", "'=1", "a")]
     ["'=1+1", '-1.5', "'- a cat", "''=1", 'a']
@@ -79,7 +79,7 @@ def escape_formula(text: str) -> str:
 
 
 def unescape_formula(text: str) -> str:
-    """Return the original of a text that `escape_formula` escaped.
+    """Return the text that `escape_formula` was given; other texts unchanged.
 
     >>> [unescape_formula(escape_formula(text)) for text in ("=1+1", "'=1", "'tis")]
     ['=1+1', "'=1", "'tis"]

@@ -33,7 +33,7 @@ _KINDS = (
 
 
 class TextFileError(Exception):
-    """Text that cannot be read: where, what was expected, what came, what to do."""
+    """Error of an unreadable text file: place, expected, found, remedy."""
 
     def __init__(self, where: str | Path, reason: str, line: int = 0, col: int = 0, hint: str = "") -> None:
         self.where, self.reason, self.line, self.col, self.hint = str(where), reason, line, col, hint
@@ -42,11 +42,11 @@ class TextFileError(Exception):
 
 
 class NoFileError(TextFileError):
-    """There is no file at this path."""
+    """Error that no file is at this path."""
 
 
 def is_file(path: str | Path) -> bool:
-    """Return whether a path is a regular file, links followed; never raise."""
+    """Return whether a path is a regular file, also through links; never raise."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a path with a NUL or of 5,000 characters too
     except (OSError, ValueError):
@@ -54,7 +54,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def read_bytes(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> bytes:
-    """Return all bytes of a regular file; messages call it `what` if it is too large.
+    """Return all bytes of a regular file; TextFileError if above `limit` bytes.
 
     Raises:
         NoFileError: there is none.
@@ -85,7 +85,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> str:
-    """Return a file's text, decoded from UTF-8 without a byte order mark.
+    """Return a UTF-8 file's text without byte order mark; TextFileError otherwise.
 
     Raises:
         NoFileError: there is none.
@@ -95,7 +95,7 @@ def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") ->
 
 
 def decoded(raw: bytes, where: str | Path) -> str:
-    """Decode UTF-8 without a byte order mark; raise TextFileError with the place of bad bytes."""
+    """Return UTF-8 bytes as text without byte order mark; TextFileError at bad bytes."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,12 +105,12 @@ def decoded(raw: bytes, where: str | Path) -> str:
 
 
 def read_yaml(path: str | Path, loader: type[Any] | None = None, limit: int = MAX_BYTES) -> Any:
-    """Read a YAML file into plain values; see `parse_yaml`."""
+    """Return a YAML file's document as plain values; TextFileError if invalid."""
     return parse_yaml(read_text(path, limit), str(path), loader)
 
 
 def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -> Any:
-    """Parse one YAML document into plain values by a safe loader, the fast one by default.
+    """Return a YAML text's document as plain values, None if empty; else TextFileError.
 
     Raises:
         TextFileError: it is no YAML, nested deeper than MAX_DEPTH, expands to more than MAX_VALUES, or a value of it cannot be held.
@@ -140,7 +140,7 @@ def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -
 
 
 def warn(message: str) -> None:
-    """Print a warning to standard error, each message once per process."""
+    """Print a warning to standard error, unless this process printed it before."""
     if message not in _WARNINGS:
         _WARNINGS.add(message)
         print(f"qualm: warning: {message}", file=sys.stderr)
@@ -156,13 +156,13 @@ def shorten(value: Any) -> str:
 
 
 def safe_loader() -> type[Any]:
-    """Return PyYAML's safe loader, the fast one if installed."""
+    """Return PyYAML's C safe loader class, or the Python one if it is missing."""
     loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader
 
 
 def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
-    """Raise TextFileError for YAML that would exhaust stack or memory, before composing it.
+    """Raise TextFileError if YAML is nested too deeply or has too many values.
 
     Raises:
         TextFileError: it is nested deeper than MAX_DEPTH or has more than MAX_VALUES values.
@@ -178,7 +178,7 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
 
 
 def expanded_size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return (number of values, depth) of a YAML node, aliases expanded.
+    """Return (number of values, depth) of a YAML node with aliases expanded.
 
     Both exceed their limits for a cycle.
 

@@ -21,15 +21,15 @@ MAX_BYTES = 2**30
 
 
 class UnpickleError(Exception):
-    """Refused or unreadable pickle; the message names file, cause and remedy."""
+    """Error of a refused or damaged pickle; names file, cause and remedy."""
 
 
 class _RefusedError(Exception):
-    """A part of the pickle asks for something forbidden."""
+    """Error that a pickle asks for a forbidden class or array."""
 
 
 def read_pickle(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """Read a pickle of plain Python values and arrays of numbers, the latter as `Array`.
+    """Return a pickle's plain values; arrays of numbers come as `Array`.
 
     Raises:
         UnpickleError: missing, too large, truncated or corrupt, or it names anything beyond numpy's array reconstruction.
@@ -53,7 +53,7 @@ def read_pickle(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 
 class Array:
-    """Array of numbers from a pickle; `np.asarray` opens it."""
+    """Array of numbers from a pickle; `np.asarray(array)` gives its values."""
 
     def __init__(self) -> None:
         self.values: NDArray[Any] = np.empty(0)
@@ -72,7 +72,7 @@ class Array:
 
 
 class _Dtype:
-    """Name and byte order of a numeric dtype."""
+    """Stand-in for `numpy.dtype` in a pickle; refuses all but numeric types."""
 
     def __init__(self, name: str, *_: object) -> None:
         self.dtype = np.dtype(name) if isinstance(name, str) and len(name) <= 4 else np.dtype(object)

@@ -23,16 +23,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class LayoutError(Exception):
-    """File that differs from the official layout: where, expected, found, remedy."""
+    """Error of a folder or record unlike VLM-Uncertainty-Bench's output."""
 
 
 def list_runs(source: Path, dataset: str) -> list[str]:
-    """Return the names of the models that have outputs for a dataset, sorted."""
+    """Return the sorted names of models with outputs for this dataset."""
     return sorted(p.parent.name for p in output_folder(source).glob(f"*/{dataset}.pkl"))
 
 
 def list_all_runs(source: Path) -> list[str]:
-    """Return the names of the models that have outputs for any dataset, sorted."""
+    """Return the sorted names of models with outputs for any dataset."""
     return sorted({p.parent.name for p in output_folder(source).glob("*/*.pkl")})
 
 
@@ -47,7 +47,7 @@ def output_folder(source: Path) -> Path:
 
 
 def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
-    """Return the checked records of a model (`run`) on a dataset, in official order.
+    """Return all records of model `run` on a dataset, in file order; else LayoutError.
 
     Raises:
         LayoutError: no such file, or not a list of such records.

@@ -59,10 +59,10 @@ SET_COLUMNS = frozenset({"covered", "set_size"})
 
 
 def of_estimators() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the names, and name prefixes, of the columns that estimators can read."""
+    """Return (names, name prefixes) of the columns that estimators can read."""
     return frozenset({*ANSWERS, *DRAWN, QUESTION, CONTEXT}), (*UNDER, *PREFIXES)
 
 
 def of_metrics() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the names, and name prefixes, of the columns that metrics can read."""
+    """Return (names, name prefixes) of the columns that metrics can read."""
     return frozenset(SCORED), (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)

@@ -22,22 +22,22 @@ from qualm.registry.plugins.registry import Plugin, PluginError
 
 
 def reads_choices(judge: Plugin) -> bool:
-    """Return whether a judge rates multiple-choice questions that are answered in words."""
+    """Return whether a judge rates multiple-choice questions answered in words."""
     return CHOICES in judge.reads
 
 
 def reads_open(judge: Plugin) -> bool:
-    """Return whether a judge rates open questions."""
+    """Return whether a judge rates open questions: all but those for choices alone."""
     return not reads_choices(judge) or "open" in judge.declares.get("READS", ())
 
 
 def field_of(column: str) -> str:
-    """Return FIELD of a `group_of_FIELD` or `code_of_FIELD` column."""
+    """Return FIELD of a `group_of_FIELD` or `code_of_FIELD` column, others unchanged."""
     return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
 
 
 def judge_of(column: str) -> str | None:
-    """Return the judge in a metric column's name: "" the judge that scores use, None no judge.
+    """Return JUDGE of a `rated_by_` or `marked_by_` column, "" for the scoring one; else None.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)
@@ -53,7 +53,7 @@ def mark_of(column: str) -> str | None:
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {positional parameter: column that it reads}; None for one that is not read.
+    """Return {positional parameter: column name that it reads, or None if it reads none}.
 
     Raises:
         PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
@@ -73,7 +73,7 @@ def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def signals(column_names: Iterable[str]) -> frozenset[str]:
-    """Return the signals, as words of a model's GIVES, that these columns require."""
+    """Return the set of signals, as in a model's `GIVES`, that these columns need."""
     words: set[str] = set()
     for column in column_names:
         # Of drawn columns a model gives the greedy one and draws, not a column of that name.
@@ -87,7 +87,7 @@ def signals(column_names: Iterable[str]) -> frozenset[str]:
 
 
 def drawn_from(column: str) -> str:
-    """Return the column of GENERATIONS behind a sampled column; "" for any other.
+    """Return the GENERATIONS column behind a column of sampled answers; else "".
 
     >>> drawn_from("draw_texts"), drawn_from("draw_logprobs_under_blur"), drawn_from("text")
     ('text', 'token_logprobs', '')
@@ -96,7 +96,7 @@ def drawn_from(column: str) -> str:
 
 
 def variants_of(column: str) -> str:
-    """Return VARIANTS of a `draw_..._under_VARIANTS` column; "" for any other column.
+    """Return VARIANTS of a `draw_texts_under_VARIANTS` or similar column; else "".
 
     >>> variants_of("draw_texts_under_blur@radius=2"), variants_of("draw_texts")
     ('blur@radius=2', '')
@@ -105,7 +105,7 @@ def variants_of(column: str) -> str:
 
 
 def is_recalibrated(column_names: Iterable[str], args: Mapping[str, Any]) -> bool:
-    """Return whether a metric of these columns is also computed on recalibrated confidence."""
+    """Return whether a metric with these columns is also shown on recalibrated confidence."""
     of = set(column_names)
     return "confidence" in of and not of & {"covered", "set_size"} and not ("is_calibration" in of and args.get("rows") == "all")
 

@@ -10,7 +10,7 @@ from qualm.registry.plugins.registry import REQUIRED, Plugin
 
 
 def declarations_of(plugin: Plugin) -> dict[str, Any]:
-    """Return {name: value} of the constants that describe a plugin (`GIVES`, `CITES`...).
+    """Return {constant: value} of the constants that the plugin itself declares.
 
     Their order is that of the kind's contract.
     """
@@ -22,7 +22,7 @@ BY_ARGUMENT = ("higher_is_better", "interval", "why_no_interval", "contrasts")
 
 
 def by_argument(by_pattern: Mapping[str, Any], value: Any, default: Any = None) -> Any:
-    """Return the entry of the first pattern (`Binary*`) that matches `value`, else `default`.
+    """Return the entry of `by_pattern` whose pattern first matches `value`, else `default`.
 
     >>> by_argument({"Binary*": 1, "*": 2}, "BinaryAUROC"), by_argument({"Binary*": 1}, "MulticlassAUROC", 0)
     (1, 0)
@@ -31,7 +31,7 @@ def by_argument(by_pattern: Mapping[str, Any], value: Any, default: Any = None) 
 
 
 def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
-    """Return the plugin with the declarations that depend on arguments resolved."""
+    """Return a copy of the plugin: declarations by argument resolved, or dropped if none fits."""
     arguments = {p.name: p.default for p in plugin.parameters if p.default is not REQUIRED} | dict(args)
     declares = dict(plugin.declares)
     for name in BY_ARGUMENT:
@@ -44,12 +44,12 @@ def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
 
 
 def declares_by_argument(plugin: Plugin) -> bool:
-    """Return whether a plugin's declarations depend on an argument."""
+    """Return whether one of a plugin's declarations depends on an argument."""
     return any(isinstance(plugin.declares.get(name), Mapping) for name in BY_ARGUMENT)
 
 
 def misplaced_arguments(plugin: Plugin, args: Mapping[str, Any]) -> list[str]:
-    """Return a message for each argument without effect beside the others, by `only_with`."""
+    """Return a message per argument that other arguments make meaningless (`only_with`)."""
     messages = []
     for key, conditions in plugin.declares.get("only_with", {}).items():
         name, _, value = key.partition("=")

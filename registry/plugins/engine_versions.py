@@ -96,14 +96,14 @@ _PROJECT = {f"qualm.project.{folder.rpartition('/')[2]}": kind for kind, folder 
 
 
 def plugin_of(module: str) -> tuple[str, str] | None:
-    """Return (kind, name) of the plugin or helper that a module is; None for other modules."""
+    """Return (kind, name) of the plugin or helper in a module; None for other modules."""
     package, _, name = module.rpartition(".")
     kind = _PACKAGES.get(package) or _PROJECT.get(package)
     return None if kind is None else (kind, name)
 
 
 def versioned_kinds(module: str) -> tuple[str, ...] | None:
-    """Return the kinds of answers whose versions stand for a module, () the engine's; or None.
+    """Return the answer kinds whose versions key a module, () for engine; None if unversioned.
 
     () for the engine itself; None if the content of the module's file counts.
     """

@@ -23,17 +23,17 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether every module of an extra can be imported."""
+    """Return whether all modules of an extra can be found, without importing them."""
     return all(_is_there(module) for module in EXTRAS[extra])
 
 
 def extra_of(module: str) -> str | None:
-    """Return the first extra that provides a module, or None."""
+    """Return the first extra that provides a module's top package; None if none does."""
     return next((extra for extra, modules in EXTRAS.items() if module.partition(".")[0] in modules), None)
 
 
 def install_line(*extras: str) -> str:
-    """Return the command that installs extras.
+    """Return the command that installs these extras of Qualm, as one line.
 
     >>> install_line("train", "models")
     "pip install 'qualm-bench[models,train]'"

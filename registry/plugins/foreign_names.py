@@ -17,7 +17,7 @@ NAMES = "registry/entries/names.yaml"
 
 @dataclass(frozen=True)
 class ForeignName:
-    """Names of one method in papers and other libraries, and its plugin here, if any."""
+    """A method's names elsewhere, with its plugin here or the reason for none."""
 
     kind: str
     names: str
@@ -37,7 +37,7 @@ class ForeignName:
 
 @cache
 def names_elsewhere() -> tuple[ForeignName, ...]:
-    """Return the methods of `registry/entries/names.yaml`, by names in other libraries."""
+    """Return all entries of `registry/entries/names.yaml`, cached."""
     import yaml
 
     entries_by_kind = yaml.safe_load(textfiles.read_text(ROOT / NAMES))
@@ -45,7 +45,7 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Return the plugin of a name that a person wrote; errors suggest other names.
+    """Return the plugin of this name; UnknownPluginError with a suggestion if none.
 
     Raises:
         UnknownPluginError: no such plugin; the message suggests one by its foreign or similar names.
@@ -58,7 +58,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def find_by_name(name: str) -> list[tuple[str, str]]:
-    """Return (kind, name in a spec) of every plugin with this name, here or elsewhere.
+    """Return (kind, spec value) of plugins with this name here or in other tools, or [].
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """
@@ -67,12 +67,12 @@ def find_by_name(name: str) -> list[tuple[str, str]]:
 
 
 def missing_advice(name: str) -> str:
-    """Return the advice for a method that has no plugin; "" if none is known."""
+    """Return the advice for a known method without a plugin; "" for any other name."""
     return next((e.instead for e in names_elsewhere() if e.instead and folded(name) in e.folded()), "")
 
 
 def nearest(name: str) -> list[tuple[str, str]]:
-    """Return (kind, name) of at most three plugins with a similar name or declared name."""
+    """Return (kind, name) of up to three plugins with similar names, nearest first."""
     spelt = {
         folded(other): (kind, each)
         for kind in KINDS
@@ -84,7 +84,7 @@ def nearest(name: str) -> list[tuple[str, str]]:
 
 
 def folded(name: str) -> str:
-    """Return the letters and digits of a name, in lower case.
+    """Return a name in lower case without any but letters and digits.
 
     >>> folded("Eigen-Score")
     'eigenscore'
@@ -113,7 +113,7 @@ def _plugins_known_as(kind: str, name: str) -> list[str]:
 
 
 def _also_known_as(file: Path) -> tuple[str, ...]:
-    """Return the other names that a plugin's file declares; () if it cannot be read."""
+    """Return ALSO_KNOWN_AS of a plugin's file, without import; () if unreadable."""
     try:
         state = file.stat()
     except OSError:
@@ -124,7 +124,7 @@ def _also_known_as(file: Path) -> tuple[str, ...]:
 
 @cache
 def _declared_names(file: Path, *_stamp: int) -> tuple[str, ...]:
-    """Return the names that a plugin's file declares, cached by its stamp; () if unreadable."""
+    """Return ALSO_KNOWN_AS of a plugin's file, cached by its stamp; () if unreadable."""
     try:
         others = registry.constants_of(file)[0].get("ALSO_KNOWN_AS", ())
     except PluginError:

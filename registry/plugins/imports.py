@@ -43,7 +43,7 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Return {package: folder} for Qualm's packages, the project's, and the module's own.
+    """Return {package: its folder} of Qualm, the project, and `module`'s own package.
 
     Args:
         module: a dotted name.
@@ -61,7 +61,7 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
 
 
 def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
-    """Return the file of a module in the packages `roots`; None if there is none."""
+    """Return the .py file of module `name` below its package in `roots`, or None."""
     root = roots.get(package_of(name))
     if root is None:
         return None
@@ -70,7 +70,7 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
 
 
 def read_facts(path: Path, name: str) -> Facts:
-    """Return (imports, assets) of a module's file, cached until the file changes."""
+    """Return (imported module names, asset paths) of a file, cached until it changes."""
     # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
     state = path.stat()
     return _read_facts(path, name, state.st_mtime_ns, state.st_size)
@@ -82,7 +82,7 @@ def _read_facts(path: Path, name: str, *_stamp: int) -> Facts:
 
 
 def facts(text: str, path: Path, name: str) -> Facts:
-    """Return (imports, assets) of a module, from its source text."""
+    """Return (imported module names, asset paths) from a module's source text."""
     tree = ast.parse(text, str(path))
     # A search of the text first: reading every expression of every module takes most of a second, and few import by name.
     calls = any(name in text for name in IMPORTERS)
@@ -95,7 +95,7 @@ def closure(
     get_facts: Callable[[Path, str], Facts] = read_facts,
     find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
 ) -> dict[str, Path]:
-    """Return the files of modules, of all they import, and of their assets, by name.
+    """Return {module name or asset path: file} of modules and all they import, recursively.
 
     Imports under TYPE_CHECKING are left out. Files that a module names in `ASSETS` are included, under their paths from the root.
 
@@ -126,7 +126,7 @@ def closure(
 
 
 def package_of(name: str) -> str:
-    """Return the package of a module: one within `qualm`, or the first part of another's name.
+    """Return a module's package: `qualm.NAME`, `qualm.project.NAME` or its first part.
 
     >>> package_of("qualm.runners.stages.score"), package_of("qualm.project.metrics.mine"), package_of("acme_vlms.plugin")
     ('qualm.runners', 'qualm.project.metrics', 'acme_vlms')
@@ -136,7 +136,7 @@ def package_of(name: str) -> str:
 
 
 def imported(tree: ast.Module, package: str, has_import_calls: bool = True) -> tuple[str, ...]:
-    """Return the dotted names of the modules that a module imports; `a.*` for a package.
+    """Return the dotted names of modules, and of names in them, that a module imports.
 
     Args:
         package: the dotted name that its relative imports begin from.
@@ -150,14 +150,14 @@ def imported(tree: ast.Module, package: str, has_import_calls: bool = True) -> t
             base = absolute("." * node.level + (node.module or ""), package)
             # `from a import b` may mean the module a.b or a name in a: both are tried, and what is no file falls away.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and _last(node.func) in IMPORTERS:
+        elif isinstance(node, ast.Call) and _last_part(node.func) in IMPORTERS:
             literals = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
             names += [absolute(name, package) for name in literals]
     return tuple(dict.fromkeys(filter(None, names)))
 
 
 def absolute(name: str, package: str) -> str:
-    """Return the absolute dotted name of an import in a package.
+    """Return the absolute name of a (relative) import in `package`.
 
     >>> absolute("a.b", "p.q"), absolute(".b", "p.q"), absolute("..b", "p.q"), absolute(".", "p.q")
     ('a.b', 'p.q.b', 'p.b', 'p.q')
@@ -185,15 +185,15 @@ def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         # Its `else` branch does run.
-        if isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and _last_part(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
             # Most modules import by statements alone; their expressions, the greater part of the tree, need not be read.
             waiting += (n for n in ast.iter_child_nodes(node) if expressions or isinstance(n, STATEMENTS))
 
 
-def _last(name: ast.expr) -> str:
-    """Return `c` of `a.b.c`; "" for anything but a dotted name."""
+def _last_part(name: ast.expr) -> str:
+    """Return "c" for the nodes `a.b.c` and `c`; "" for other expressions."""
     return name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
 
 

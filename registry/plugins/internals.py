@@ -44,7 +44,7 @@ ALL, MIDDLE_THIRD = "all", "middle_third"
 
 @dataclass(frozen=True)
 class Internal:
-    """Parsed name of a column of hidden states, attention, gradients or evidence."""
+    """Parsed column name of internals: hidden states, attention, gradients, evidence."""
 
     layer: str
     """Normalised whole number or share; a range for attention and gradients; "" for evidence and token ends."""
@@ -57,7 +57,7 @@ class Internal:
 
     @property
     def signal(self) -> str:
-        """Return the name under which values are stored, equal for greedy and sampled answers."""
+        """Return the key of stored values, KIND/LAYER/PLACE, also for sampled answers."""
         return "/".join(filter(None, (self.kind, self.layer, self.place)))
 
     @property
@@ -66,17 +66,17 @@ class Internal:
 
     @property
     def of_prompt(self) -> bool:
-        """Return True if the values are known before the model answers."""
+        """Return whether the values are known before the model answers."""
         return self.place in OF_PROMPT
 
     @property
     def exact(self) -> bool:
-        """Return True if the values are stored in double precision, not in float16."""
+        """Return whether values are stored in double precision; otherwise in float16."""
         return self.kind in (GRADIENT, EVIDENCE)
 
     @property
     def of_picture(self) -> bool:
-        """Return True if the column requires an image."""
+        """Return whether the values exist only for a question with an image."""
         return self.kind == INFORMATION or self.place in (IMAGE_LAST, IMAGE_MEAN, IMAGE_SHARE, IMAGE_ENTROPY)
 
 
@@ -85,7 +85,7 @@ def is_internal(column: str) -> bool:
 
 
 def parse_internal(column: str) -> Internal:
-    """Parse a column name `KIND/LAYER/PLACE`; its layer gets one canonical spelling.
+    """Return the parts of a column name `KIND/LAYER/PLACE`; ValueError if invalid.
 
     >>> parse_internal("draw_hidden_states/middle/answer_last").column, parse_internal("hidden_states/.50/prompt_last").column
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')
@@ -117,7 +117,7 @@ def parse_internal(column: str) -> Internal:
 
 
 def given_by(column: str) -> str:
-    """Return the word of a model's GIVES that provides a column.
+    """Return the word of a model's `GIVES` that a column needs, by default the column.
 
     >>> given_by("draw_hidden_states/0.5/answer_last"), given_by("image_information/all/0.5"), given_by("p_true")
     ('hidden_states', 'attention', 'p_true')
@@ -129,7 +129,7 @@ def given_by(column: str) -> str:
 
 
 def layer_index(layer: str, n_layers: int) -> int | None:
-    """Return a layer's index, from 0 (embeddings) to `n_layers`; None if out of range.
+    """Return a layer's index, 0 (the embeddings) to `n_layers`; None if out of range.
 
     >>> layer_index("0.5", 28), layer_index("0.5", 7), layer_index("-1", 28), layer_index("29", 28)
     (14, 4, 28, None)
@@ -142,7 +142,7 @@ def layer_index(layer: str, n_layers: int) -> int | None:
 
 
 def layer_range(layers: str, n_layers: int) -> list[int]:
-    """Return the indices (1 to `n_layers`) of layers such as `0.25:0.75` or `2:-2`, or [].
+    """Return the layer indices (1 to `n_layers`) of a range such as `0.25:0.75`, or [].
 
     `middle_third` is that of LM-Polygraph's RAUQ: from layers // 3 on, counted from 0, to ceil(2 layers / 3), both included.
 

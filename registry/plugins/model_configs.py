@@ -16,13 +16,13 @@ _KINDS = {
 
 
 def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the config of the language model in a model's config, which may be all of it."""
+    """Return the language model's part of a model's config, or the whole config."""
     own = config.get("text_config")
     return own if isinstance(own, Mapping) else config
 
 
 def plain_reason(config: Mapping[str, Any]) -> str:
-    """Return why a model reads each prompt in plain passes, without reuse; "" if it need not.
+    """Return why a model cannot reuse a prompt between passes; "" if it can.
 
     >>> plain_reason({"model_type": "mllama"}), plain_reason({"text_config": {"layer_types": ["full_attention"]}})
     ('the image enters by cross-attention', '')
@@ -37,7 +37,7 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 
 
 def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what such a model cannot give, with the reason: all internals, or single columns."""
+    """Yield a phrase for each of `columns` that such a model cannot give, and why."""
     inside = [parse_internal(column) for column in columns if is_internal(column)]
     if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
         yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"

@@ -7,7 +7,7 @@ from qualm.registry.plugins.registry import Plugin, PluginError
 
 
 def parse_options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
-    """Return {parameter: checked value} from assignments `NAME=VALUE`, the value in YAML.
+    """Return {parameter: checked value} of assignments `NAME=YAML`; else PluginError.
 
     A text need not be quoted.
 

@@ -272,7 +272,7 @@ class Calibrator(Plugin, Protocol):
     def __call__(self, score: Any, right: Any, weights: Any, at: Any) -> Any: ...
 
     def interval(self, score: Any, right: Any, weights: Any, at: Any) -> Any:
-        """Return both ends of an interval of the probabilities, (2, B, m).
+        """Return (low, high) probabilities at `at` per resample, an array (2, B, m).
 
         For a method with an uncertainty of its own.
         """
@@ -399,22 +399,22 @@ class Metric(Plugin, Protocol):
     def __call__(self, *columns: Any, weights: Any) -> Any: ...
 
     def why_undefined(self, *columns: Any) -> str:
-        """Return why the metric has no value over these rows, as a phrase."""
+        """Return why the metric has no value on these rows, as a phrase."""
 
     def classes(self, *columns: Any) -> Any:
-        """Return 1 for the rows of one of two contrasted classes, 0 for the others.
+        """Return per row 1 for one contrasted class (such as right answers), 0 for the other.
 
         With few groups of either there is no interval or comparison.
         """
 
     def types(self, *columns: Any) -> Any:
-        """Return the type of each row, for an average over types.
+        """Return a code per row for its type, (n,) floats; the metric averages over types.
 
         With few groups of a type there is no interval.
         """
 
     def enters(self, *columns: Any) -> Any:
-        """Return 1 for rows that count in the denominator, 0 for the others.
+        """Return per row 1 if it counts in the metric's denominator, else 0.
 
         By default those count of which anything but 0 is summed.
 
@@ -422,23 +422,23 @@ class Metric(Plugin, Protocol):
         """
 
     def null_test(self, *columns: Any) -> tuple[float, str]:
-        """Return (p, description) of the test that only chance keeps the metric from perfection."""
+        """Return (p-value, description) of a test that the value is perfect up to chance."""
 
     def chance(self, *columns: Any) -> float:
-        """Return the expected value of an uncertainty without information on these rows."""
+        """Return the metric's expected value for an uninformative uncertainty."""
 
     def bounds(self, *columns: Any) -> tuple[float, float]:
-        """Return the lowest and highest possible value, which intervals respect.
+        """Return (lowest, highest) possible value of the metric on these rows.
 
         By default it is [0, 1] for `proportion` and `optimistic`, and [-1, 1] for `correlation`.
         Arguments are any columns, and `never_empty`: 1 if a prediction set has an option at every threshold.
         """
 
     def minimum_standard_error(self, *columns: Any, value: float) -> float:
-        """Return the standard error of independent rows if this was the value: a lower bound."""
+        """Return a lower bound of the standard error, were `value` true and rows independent."""
 
     def interval(self, *columns: Any, group: Any, level: float) -> tuple[float, float]:
-        """Return (low, high) of the metric's own interval, with `interval="own"`."""
+        """Return (low, high) of a confidence interval at `level`, rows clustered by `group`."""
 
 
 class Tuning(Plugin, Protocol):
@@ -563,7 +563,7 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_est
 
 @cache
 def declarations(kind: str) -> dict[str, Any]:
-    """Return {constant: type} of what plugins of a kind may declare.
+    """Return {constant: its type} of all that a plugin of a kind may declare, cached.
 
     The kind's constants come first (for metrics the fields of META), then those of all kinds.
     """
@@ -576,7 +576,7 @@ def declarations(kind: str) -> dict[str, Any]:
 def faults(
     kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
 ) -> Iterator[str]:
-    """Yield a message for each breach of its kind's contract by a plugin.
+    """Yield a message for each way in which a plugin's source breaks its kind's contract.
 
     Args:
         computed: names of constants that are expressions, no literals.
@@ -618,7 +618,7 @@ def _positional_fault(kind: str, name: str, reads: list[str]) -> Iterator[str]:
 
 
 def _described(annotation: Any) -> str:
-    """Return a type in words, for an error message."""
+    """Return a type annotation in words for an error message, "True or False"."""
     inner, origin = get_args(annotation), get_origin(annotation)
     if origin is Annotated:
         return next((text for text in inner[1:] if isinstance(text, str)), "") or _described(inner[0])
@@ -641,7 +641,7 @@ def _meta_faults(declares: Mapping[str, Any], computed: Collection[str]) -> Iter
 
 
 def _is_explained(interval: Any, why: Any) -> bool:
-    """Return whether `why` gives reasons exactly where `interval` is "none"."""
+    """Return whether `why` has reasons exactly where `interval` is "none"."""
     if not isinstance(interval, Mapping):
         return bool(interval == "none") == (why is not None)
     none = {parameter: {key for key, method in of.items() if method == "none"} for parameter, of in interval.items()}
@@ -649,7 +649,7 @@ def _is_explained(interval: Any, why: Any) -> bool:
 
 
 def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[str]:
-    """Yield a message for each unknown column that a metric, estimator or probe reads."""
+    """Yield a message for each of `reads` that is no column of this kind; maybe none."""
     if kind not in _COLUMNS:
         return
     columns, prefixes = _COLUMNS[kind]()

@@ -82,7 +82,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Required:
-    """Type of REQUIRED, the default of a parameter that has none."""
+    """Type of REQUIRED, which stands as default of parameters without one."""
 
     def __repr__(self) -> str:
         return "required"
@@ -97,7 +97,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 @dataclass(frozen=True)
 class Mark:
-    """Mark of a text parameter whose value names something on which a stage depends."""
+    """Annotation of a str parameter that names an artifact, dataset, model or prompt."""
 
     names: str
     pattern: str
@@ -129,7 +129,7 @@ and turns it into a function by `load_chosen`.
 
 @dataclass(frozen=True)
 class Kind:
-    """Mark of a `Chosen` parameter: the kind of plugin that it names."""
+    """Annotation of a `Chosen` parameter: the kind of plugin that its value names."""
 
     name: str
 
@@ -139,11 +139,11 @@ class Kind:
 
 
 class PluginError(Exception):
-    """A plugin that is missing or breaks the rule; the message names file and remedy."""
+    """Error of a missing or faulty plugin; the message names file and remedy."""
 
 
 class UnknownPluginError(PluginError):
-    """A plugin name that its kind does not have."""
+    """Error that a kind has no plugin of this name."""
 
     @classmethod
     def with_advice(cls, kind: str, name: str, instead: str) -> "UnknownPluginError":
@@ -152,7 +152,7 @@ class UnknownPluginError(PluginError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword-only argument of a plugin, which is one key of the spec."""
+    """A keyword-only parameter of a plugin's function, a key of the spec."""
 
     name: str
     annotation: Any
@@ -184,7 +184,7 @@ class Plugin:
 
 
 def names(kind: str) -> list[str]:
-    """Return the sorted names of a kind's plugins; warn about those that cannot be found."""
+    """Return the names of a kind's plugins, sorted; print warnings of broken ones."""
     present = sorted(files(kind))
     for fault in _broken(kind).values():
         warn(fault)
@@ -192,7 +192,7 @@ def names(kind: str) -> list[str]:
 
 
 def every(kind: str) -> list[Plugin]:
-    """Return all valid plugins of a kind; warn about the invalid ones."""
+    """Return a kind's valid plugins by name; print a warning for each invalid one."""
     plugins = []
     present, broken = files(kind), _broken(kind)
     for fault in broken.values():
@@ -206,7 +206,7 @@ def every(kind: str) -> list[Plugin]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Return a plugin's signature, help and declarations, read from its source.
+    """Return a plugin's description, read from its source; PluginError if none or faulty.
 
     Raises:
         UnknownPluginError: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
@@ -228,7 +228,7 @@ def _get(kind: str, name: str, present: Mapping[str, tuple[Path, str]], broken: 
 
 @cache
 def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
-    """Read a plugin; raise PluginError with everything that breaks its contract."""
+    """Return a plugin's description, cached; PluginError with all breaches of contract."""
     plugin = _read(kind, name, path, module)
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
@@ -238,20 +238,20 @@ def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
 
 
 def contract_file() -> str:
-    """Return the path of the file that explains the contracts of all kinds of plugins."""
+    """Return the path of the file with the plugins' contracts, for messages."""
     place = "registry/plugins/protocols.py"
     return place if project_folder(place) is None else str(ROOT / place)
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
-    """Import a plugin's module and return its function. Only runners call this."""
+    """Import a plugin's module and return the function named like the plugin."""
     plugin = get(kind, name)
     function: Callable[..., Any] = getattr(importlib.import_module(plugin.module), name)
     return function
 
 
 def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
-    """Load the function of a `Chosen` parameter, arguments bound. Only runners call this.
+    """Return the function of a `Chosen` value, its arguments bound, after importing it.
 
     Args:
         kind: the kind in the parameter's annotation.
@@ -265,7 +265,7 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
 
 
 def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
-    """Return the signals that a model gives with these arguments, by the plugin's `GIVES`.
+    """Return the signals that a model gives with arguments `args`, by its `GIVES`.
 
     That is a list of words, of which `{"word": "parameter"}` is given only if that parameter (or each of a list of
     parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
@@ -278,7 +278,7 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the parameters to set so that a model gives `words` too; None if none helps."""
+    """Return the parameters still to set so that a model gives `words`; None if impossible."""
     args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):
@@ -287,14 +287,14 @@ def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) ->
 
 
 def could_give(plugin: Plugin) -> frozenset[str]:
-    """Return all signals that a model gives with some arguments, by its `GIVES`."""
+    """Return all signals that a model gives with any arguments, by its `GIVES`."""
     declared = plugin.declares.get("GIVES", ())
     lists = [one for by_value in declared.values() for one in by_value.values()] if isinstance(declared, Mapping) else [declared]
     return frozenset(word for one in lists for item in one for word in ([item] if isinstance(item, str) else item))
 
 
 def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the keys of `meta` that an adapter or preparation declares; None if unknown.
+    """Return the `meta` keys of an adapter's or preparation's samples; None if unknown.
 
     `META` is a list of keys, of which `{"of": "parameter"}` stands for those that this parameter lists.
     """
@@ -332,7 +332,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 
 
 def files(kind: str) -> dict[str, tuple[Path, str]]:
-    """Return {name: (file, module)} of a kind's plugins; PluginError for an unknown kind."""
+    """Return {plugin name: (file, module name)} of a kind; PluginError if no such kind."""
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     # The order decides nothing: a name that stands in two of them is refused (`_broken`).
@@ -371,7 +371,7 @@ def _entry_points() -> Any:
 
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
-    """Return ({name: (file, module)}, {name: fault}) of the plugins of other packages."""
+    """Return ({name: (file, module)}, {name: fault}) of plugins in other packages."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
     for point in _entry_points().select(group=f"qualm.{kind}"):
@@ -391,7 +391,7 @@ def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
 
 
 def _locate(module: str) -> Path:
-    """Return the file of a module without importing it or its parents."""
+    """Return a module's file without importing it; PluginError if there is none."""
     first, *rest = module.split(".")
     spec = importlib.util.find_spec(first)
     if spec is None or spec.origin is None:
@@ -417,7 +417,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return {name: value} of a module's UPPER-CASE literals, and its other constants' names.
+    """Return ({name: value} of a file's UPPER-CASE literals, names of computed constants).
 
     `NAME = Type(key=literal, ...)` counts as a literal: the mapping of its keywords.
 
@@ -481,7 +481,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
 
 
 def _bounded(annotation: Any, *bounds: Any) -> Any:
-    """Return an annotation with `bounds`; a number gets default limits where one is missing."""
+    """Return the annotation with `bounds`; numbers also get the default limits they lack."""
     kind = plain_type(annotation)
     if kind not in (int, float):
         return Annotated[(annotation, *bounds)]  # type: ignore[return-value]
@@ -490,7 +490,7 @@ def _bounded(annotation: Any, *bounds: Any) -> Any:
 
 
 def plain_type(annotation: Any) -> Any:
-    """Return the type of an annotation without its bounds, members or keys."""
+    """Return an annotation's bare type: int for Annotated[int, ...], list for list[str]."""
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else get_origin(annotation) or annotation
 
 
@@ -545,7 +545,7 @@ def _evaluated(node: ast.expr) -> Any:
 
 
 def _text(annotation: ast.expr) -> str:
-    """Return an annotation as text for help; a nested plugin is `plugin of KIND`."""
+    """Return an annotation's source text for help; a nested plugin is "plugin of KIND"."""
     return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
 
 

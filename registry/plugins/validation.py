@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @cache
 def validator(annotation: Any) -> "TypeAdapter[Any]":
-    """Return the strict Pydantic validator of a type; TypeError if there is none."""
+    """Return a strict Pydantic validator of a type, cached; TypeError if impossible."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
     try:
@@ -19,7 +19,7 @@ def validator(annotation: Any) -> "TypeAdapter[Any]":
 
 
 def fits(annotation: Any, value: Any) -> bool:
-    """Return True if a value is of a type, without conversion."""
+    """Return whether a value has a type: True is no int, "1" no number, but 1 is a float."""
     from pydantic import ValidationError
 
     try:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 
 class PreparationError(Exception):
-    """A sample that a preparation cannot handle; the message names it and what was expected."""
+    """Error of a sample that a preparation cannot handle; the message names it."""
 
 
 @dataclass(frozen=True)
 class PreparationContext:
-    """Name and seed of the dataset that is prepared."""
+    """What a preparation is told by the `data` stage: dataset name and seed."""
 
     dataset: str
     """Name in the spec, for messages."""

@@ -42,7 +42,7 @@ def six_options(
     surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",
     rotations: Literal["together", "independent"] = "together",
 ) -> Iterator[Sample]:
-    """Add "I don't know" and "None of the above" to four options, as VLM-Uncertainty-Bench.
+    """Yield each question with four options, then "I don't know", "None of the above".
 
     A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that depends
     only on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly from
@@ -104,7 +104,7 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """Return (up to four options of a question, index of the right one); None if impossible.
+    """Return (up to four of the options, index of the right one); None if impossible.
 
     Return None if an option names letters whose meaning would change.
     """
@@ -125,13 +125,13 @@ def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str
 
 
 class _Pool:
-    """The options of all questions, from which fillers are drawn."""
+    """All questions' options, from which missing ones are filled."""
 
     def __init__(self, dataset: str, samples: Sequence[Sample]) -> None:
         self.dataset, self.samples = dataset, samples
 
     def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
-        """Draw an option of a question of another group, that is none of `taken` if given."""
+        """Draw an option from another group's question, unlike `taken`; else PreparationError."""
         for _ in range(MAX_TRIES):
             other = self.samples[rng.randrange(len(self.samples))]
             text = other.choices[rng.randrange(len(other.choices))]

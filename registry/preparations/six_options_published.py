@@ -35,7 +35,7 @@ def six_options_published(
     seed: Annotated[int, Ge(0), Le(9007199254740991)] = 42,
     rotations: Literal["together", "independent"] = "independent",
 ) -> Iterator[Sample]:
-    """Make the six-option questions exactly as VLM-Uncertainty-Bench's code does.
+    """Yield each question with six options, exactly as the benchmark's code makes them.
 
     - `mmbench` (all rows of `mmbench_dev_20230712.tsv`): D, then C, are filled with a cell drawn from a row drawn with replacement,
       itself perhaps already filled: texts repeat, and equal the right one in 8 rows. A cell may be an empty one, in 17 rows:

@@ -46,13 +46,13 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _tasks(row: Mapping[str, Any]) -> set[str]:
-    """Return the names of a line's task; in our exports also the name without the spec's."""
+    """Return the names of a line's task: one, or two in Qualm's exports."""
     name, metadata = str(row.get("evaluation_name")), row.get("metadata")
     return {name, name.partition(".")[2] or name} if isinstance(metadata, Mapping) and KEY in metadata else {name}
 
 
 def is_aggregate(path: Path) -> bool:
-    """Return whether a file is a log of scores without answers."""
+    """Return whether a file is an Every Eval Ever log of scores alone."""
     try:
         with path.open("rb") as handle:
             if path.suffix != ".json" or not handle.read(64).lstrip().startswith(b"{"):
@@ -94,7 +94,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _metric(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what distinguishes lines that score one answer by several metrics."""
+    """Return (evaluation name, result id, judge), which differs between metrics."""
     metadata = row.get("metadata") or {}
     return (str(row.get("evaluation_name")), str(row.get("evaluation_result_id")), str(metadata.get("judge")))
 
@@ -137,7 +137,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _listed(value: Any) -> list[str]:
-    """Return a text or list of texts as a list; MalformedRowError for anything else."""
+    """Return a text as [text], None as [], a list of texts as is; else MalformedRowError."""
     value = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise MalformedRowError("expected a list of texts", excerpt(value))
@@ -145,7 +145,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _draws(answers: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
-    """Return a row of columns for each answer, with its thinking where that is known."""
+    """Return {column: value} for each answer, with its thinking if as many are given."""
     if len(answers) == 1 and thoughts:
         thoughts = ["\n\n".join(thoughts)]
     if len(thoughts) != len(answers):
@@ -158,7 +158,7 @@ def _draws(answers: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
 
 
 def _read_signals(record: Record, metadata: Mapping[str, Any], answers: list[str]) -> None:
-    """Set a record's answers with the signals that our export keeps under its key."""
+    """Set `record.draws` from the answers and the signals that Qualm exported."""
     signals = json.loads(metadata[KEY], object_pairs_hook=reject_duplicate_keys)
     if not isinstance(signals, list) or len(signals) != len(answers):
         raise MalformedRowError(f"damaged '{KEY}'", f"expected signals of {len(answers)} answers, got {excerpt(signals)}")
@@ -168,7 +168,7 @@ def _read_signals(record: Record, metadata: Mapping[str, Any], answers: list[str
 
 
 def _find_right_option(record: Record, row: Mapping[str, Any]) -> None:
-    """Set a record's right option, or why it is unknown.
+    """Set the record's right option, or `doubt`; drop options that are none.
 
     A list that only repeats the references is no list of options.
     """

@@ -41,7 +41,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _adapter(path: Path) -> Mapping[str, Any] | None:
-    """Return a file's first member `adapter_spec`; None if it has another format."""
+    """Return the `adapter_spec` object that begins a file; None for other files."""
     try:
         for key, value in members(path, {_STATES}):
             return value if key == "adapter_spec" and isinstance(value, Mapping) else None
@@ -67,7 +67,7 @@ def _states(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _question(item: tuple[str, Any]) -> Any:
-    """Return a key that is equal for the requests of a question's options, else unique."""
+    """Return a key shared by the requests for one question's options, else unique."""
     where, state = item
     try:
         if state.get("reference_index") is None:
@@ -133,7 +133,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _text(prompt: Any, record: Record) -> str:
-    """Return the text of an input; note in the record that its images are only paths."""
+    """Return an input's text; set the record's number of images and that they lack."""
     prompt = prompt if isinstance(prompt, Mapping) else {}
     media = prompt.get("multimedia_content")
     parts = media.get("media_objects") or [] if isinstance(media, Mapping) else []
@@ -188,7 +188,7 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
 
 
 def _sum_last_tokens(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
-    """Return the summed log-probability of the last tokens, which spell the option."""
+    """Return the sum of log-probabilities of the last tokens that spell `option`."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
         text, total = str(token["text"]) + text, total + float(token["logprob"])

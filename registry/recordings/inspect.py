@@ -73,7 +73,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _head(path: Path) -> Any:
-    """Return the `eval` member of a log; None if the file is no log."""
+    """Return a log's `eval` object: model, task, ids; None if the file is no log."""
     try:
         if path.suffix == ".eval":
             with Archive(path) as archive:
@@ -185,7 +185,7 @@ def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
 
 
 def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -> None:
-    """Set a record's prompt and images; several images between texts are marked."""
+    """Set a record's prompt, images and their number, or what is `lacking`."""
     if isinstance(messages, str):
         record.prompt = _attached(messages, attachments)
         return
@@ -233,18 +233,18 @@ _ZSTANDARD = 93
 
 
 class LogArchiveError(Exception):
-    """Refused or damaged archive or member, with the reason."""
+    """Error of a refused or damaged archive or member, with the reason."""
 
 
 class Archive:
-    """An untrusted zip archive, whose members are read one by one into memory.
+    """Context manager that reads members of an untrusted zip into memory, checked.
 
     Inspect compresses with Zstandard, which Python's zipfile opens only from 3.14 on, so compressed bytes are unpacked here, no further
     than a limit, and checked against the archive's checksum.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the directory of a zip archive.
+        """Read a zip's list of members; LogArchiveError if damaged or a bomb.
 
         Raises:
             LogArchiveError: not a zip archive, or its members claim more bytes than the file has.
@@ -271,7 +271,7 @@ class Archive:
         self._handle.close()
 
     def read(self, name: str, limit: int = MAX_MEMBER) -> bytes:
-        """Return a member's uncompressed bytes.
+        """Return a member's unpacked bytes; LogArchiveError above `limit` or damaged.
 
         Raises:
             LogArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.

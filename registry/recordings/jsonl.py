@@ -17,7 +17,7 @@ HEAD = 20
 
 
 def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield (FILE:LINE, object) of each line, or a Fault for an invalid line.
+    """Yield ("FILE:LINE", object) of each non-empty line, or a Fault if it is no object.
 
     A trailing `between` of a line is dropped.
     """
@@ -45,7 +45,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
 
 
 def keys(path: Path, between: bytes = b"") -> set[str]:
-    """Return the keys of the first objects of a file together; invalid lines do not matter.
+    """Return all keys in the first 20 lines' objects; empty if unreadable.
 
     Args:
         between: as in `rows`.

@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _columns(path: Path) -> tuple[str, str] | None:
-    """Return the names of the columns of documents and responses; None if the file lacks them."""
+    """Return (column of documents, column of responses) of a file; None if it lacks them."""
     there = set(columnar_columns(path))
     return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
 
@@ -126,7 +126,7 @@ def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], 
 
 
 def _take_options(record: Record, choices: list[str]) -> None:
-    """Set a record's options: those lettered in the question if as many, else `choices`."""
+    """Set a record's options to those lettered in its question, if they fit, or `choices`."""
     question, options = parse_lettered(record.question) or ("", ())
     named = zip(LETTERS, options, choices, strict=False)
     if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):

@@ -24,7 +24,7 @@ _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 
 
 class MalformedRowError(Exception):
-    """Row that differs from the format: the reason, and the value found."""
+    """Error of a row unlike its format: the reason, and the value found."""
 
     def __init__(self, reason: str, what: str = "") -> None:
         super().__init__(reason, what)
@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def run_and_task(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
-    """Return the (run, task) pairs of a file, by its folder and name."""
+    """Return {(run, task)} by which a file can be asked for, from folder and name."""
     match = pattern.fullmatch(path.stem)
     if match is None:
         return frozenset({(path.parent.name, path.stem)})
@@ -63,7 +63,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 def build_record(
     make: Callable[[str, dict[str, Any], ReadOptions], Record], where: str, row: dict[str, Any], how: ReadOptions
 ) -> Record | Fault:
-    """Return `make(where, row, how)`, or a fault if the row is malformed."""
+    """Return make(where, row, how), or a Fault with the reason if the row is malformed."""
     try:
         return make(where, row, how)
     except MalformedRowError as error:
@@ -104,7 +104,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
         if len(likelihoods) < 2 or len(continuations) != len(likelihoods):
             raise MalformedRowError("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
-        record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
+        record.answer_index, record.doubt = _right_option(target, doc, record.choices, continuations, row, likelihoods)
         checked = option_log_probabilities(likelihoods)
         record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
         record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
@@ -118,7 +118,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
-    """Set the options of a record answered in words, and the right one if known."""
+    """Set options and right option of a record whose answers are texts, if known."""
     options = listed_options(doc, (name,) if name else FIELDS)
     if "sample_id" in doc:
         right = doc.get("answer_index")
@@ -129,7 +129,7 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 
 def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
-    """Return the log-likelihoods of [number, flag] responses; None if they are texts."""
+    """Return a number per [number, flag] response; None if one is not such a pair."""
     likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
@@ -146,7 +146,7 @@ def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
 
 
 def generated_texts(responses: Any) -> list[str]:
-    """Return the texts in a request's responses, nested in up to two lists."""
+    """Return the texts of a request's responses, flat; else MalformedRowError."""
     if isinstance(responses, str):
         return [responses]
     if isinstance(responses, list) and responses:
@@ -160,7 +160,7 @@ def generated_texts(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return answers as rows of columns, with the signals of our own export if there are any."""
+    """Return answers' columns, joined with the signals under Qualm's key in the row."""
     own_columns = row.get(KEY)
     if own_columns is None:
         return native
@@ -187,7 +187,7 @@ def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> st
 
 
 def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
-    """Return the options' texts: the document's if as many, else the scored continuations."""
+    """Return the options' texts: `options` if as many as continuations, else these."""
     if isinstance(options, dict):
         options = options.get("text")
     if isinstance(options, list) and len(options) == len(continuations) and all(isinstance(c, str) for c in options):
@@ -195,10 +195,10 @@ def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
     return tuple(continuations)
 
 
-def _gold(
+def _right_option(
     target: Any, doc: Mapping[str, Any], choices: tuple[str, ...], continuations: list[str], row: Mapping[str, Any], numbers: list[float]
 ) -> tuple[int | None, str]:
-    """Return (right option's index, ""), or (None, why it is unknown).
+    """Return (index of the right option, "") or (None, why it is unknown).
 
     A target may be its number, its text or its letter, and is logged as text. If two readings disagree ("1" among options that are
     numbers), an export of ours says which holds; else the logged `acc` decides if it can: the likeliest option is right exactly if it is 1.

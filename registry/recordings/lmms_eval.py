@@ -67,13 +67,13 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     choices = doc.get(field("choices", "choices"))
     listed = choices if isinstance(choices, list) and len(choices) == len(numbers) else LETTERS[: len(numbers)]
     record.choices = tuple(map(str, listed))
-    record.answer_index, record.doubt = _gold(str(target).strip(), record.choices)
+    record.answer_index, record.doubt = _right_option(str(target).strip(), record.choices)
     record.draws = [draw | logged for draw in draws([{"option_logits": logits(numbers)}], row)]
     return record
 
 
 def logits(numbers: list[float]) -> list[float]:
-    """Return losses negated, log-likelihoods as they are; MalformedRowError for mixed signs."""
+    """Return losses negated, or log-likelihoods unchanged; error if signs are mixed."""
     if all(v >= 0 for v in numbers):
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):
@@ -81,7 +81,7 @@ def logits(numbers: list[float]) -> list[float]:
     raise MalformedRowError("neither losses nor log-likelihoods", excerpt(numbers))
 
 
-def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
+def _right_option(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
     by_text = choices.index(target) if choices.count(target) == 1 else None
     places = {c for c in (by_text, letter_index(target, len(choices))) if c is not None}
     if target.isdecimal() and int(target) < len(choices):

@@ -45,7 +45,7 @@ ROW = "prediction"
 
 
 def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
-    """Return the (run, task) pairs of a file; None without columns of ids and answers.
+    """Return {(run, task)} pairs of a table's answers; None without id and answer columns.
 
     Raises:
         RecordingError: two columns could be the answer.
@@ -65,7 +65,7 @@ def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, st
 
 
 def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
-    """Yield a record or fault for each row of a table; of several models, the selected one's."""
+    """Yield a record or Fault per row, in order; only rows of model `how.run` if named."""
     found: dict[str, str | None] | None = None
     for item in _rows(path):
         if isinstance(item, Fault):
@@ -112,7 +112,7 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
-    """Return a row's options, from a list in one column, or a column for each letter."""
+    """Return a row's option texts, from the list in `column` or columns A, B...; or ()."""
     if column is not None:
         return listed_options(row, (column,))
     letters = [letter for letter in LETTERS if row.get(letter) not in (None, "")]
@@ -120,21 +120,21 @@ def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
 
 
 def _take_images(record: Record, cell: Any) -> None:
-    """Set a record's image if it lies in the cell itself; a path is not followed."""
+    """Set a record's image if the cell holds its bytes; ignore a path."""
     data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
     if isinstance(data, bytes) and data:
         record.images, record.n_pictures = (data,), 1
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text, whole numbers without `.0`."""
+    """Return a cell as text: "" for None, whole floats without `.0`."""
     if cell is None or cell != cell:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {our word: column of the table}; None for a word without a column."""
+    """Return {our word: table column or None}, as `fields` says or by usual names."""
     lower = {name.lower(): name for name in there}
     found: dict[str, str | None] = {}
     for word in words:
@@ -157,7 +157,7 @@ def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Seq
 
 @lru_cache(64)
 def _models(path: Path, column: str, mtime_ns: int) -> tuple[str, ...]:
-    """Return the distinct models in a table's column, in order of appearance.
+    """Return the distinct model names in a table's column, in order, cached.
 
     `mtime_ns` is part of the cache's key.
     """
@@ -166,7 +166,7 @@ def _models(path: Path, column: str, mtime_ns: int) -> tuple[str, ...]:
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the columns of a table; [] if the file is no table."""
+    """Return a table's column names; [] if the file is no table."""
     if path.suffix not in ALL_SUFFIXES:
         return []
     if path.suffix != ".json":
@@ -179,7 +179,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield (place, row) or a fault for each row of a table in any supported format."""
+    """Yield ("FILE:LINE", row) or a Fault for each row of a table of any format."""
     if path.suffix != ".json":
         yield from rows(path)
         return
@@ -200,7 +200,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
 
 
 def _has_lines(path: Path) -> bool:
-    """Return whether a file's first two lines each begin an object, the first complete."""
+    """Return whether a .json file is JSON Lines, by its first two lines."""
     with path.open("rb") as handle:
         first, second = handle.readline(MAX_LINE), handle.readline(1024)
     try:
@@ -210,7 +210,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def _listed_rows(content: Any) -> list[tuple[Any, Any]] | None:
-    """Return (key, row) for the rows in a JSON value; None if it has no rows.
+    """Return [(key or index, row)] of a JSON value; None if it holds no rows.
 
     Rows are the items of a list, the members of an object by id, or the only list in an object.
     """

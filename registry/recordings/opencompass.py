@@ -49,7 +49,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _piece(path: Path) -> tuple[str, int] | None:
-    """Return (task, number) of a file that is a piece of a task's; None for any other."""
+    """Return (task, piece number) if a task's file is split in pieces; else None."""
     match = _PIECE.fullmatch(path.stem)
     if match is None or path.with_name(f"{match['task']}.json").exists() or not path.with_name(f"{match['task']}_0.json").exists():
         return None
@@ -105,7 +105,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _numbered(details: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (number, question) of a result's details, an object by number or a list."""
+    """Yield (number as text, question) of a result's `details`, list or object."""
     pairs = enumerate(details) if isinstance(details, list) else details.items() if isinstance(details, Mapping) else ()
     yield from ((str(key), value) for key, value in pairs if _QUESTION.fullmatch(str(key)))
 
@@ -138,7 +138,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (label, member) of an entry; in results they lie under `origin_prediction`."""
+    """Yield (label, value) of an entry's options with their likelihoods."""
     yield from ((name, value) for name, value in entry.items() if name.startswith(LABEL))
     nested = entry.get("origin_prediction")
     if isinstance(nested, Mapping):
@@ -146,7 +146,7 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _wording(prompt: Any) -> tuple[str, str]:
-    """Return (last question, full prompt) of a prompt, a text or a list of turns."""
+    """Return (last question, whole prompt) of a text or list of turns; ("", "") else."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):

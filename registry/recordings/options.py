@@ -12,7 +12,7 @@ FIELDS = ("choices", "options")
 
 
 def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
-    r"""Return (question, options) of a prompt's last list with letters; None without one.
+    r"""Return (text before, option texts) of a prompt's last list "A. ..."; or None.
 
     >>> parse_lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
     ('What is it?', ('a cat', 'a dog'))
@@ -32,7 +32,7 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
-    """Return the options that a document lists under a usual name; () if it lists none."""
+    """Return the options in the first of `names` that lists some; () if none."""
     for name in names:
         options = doc.get(name)
         options = options.get("text") if isinstance(options, dict) else options
@@ -43,7 +43,7 @@ def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tup
 
 
 def option_index(target: Sequence[str], options: Sequence[str], answer_is: str = "auto") -> int | None:
-    """Return the right option's index, by letter or text as `answer_is`; None if ambiguous.
+    """Return the index of the only option that fits `target`, by text or letter; or None.
 
     >>> option_index(["C"], ["B", "C", "D", "A"]), option_index(["C"], ["B", "C", "D", "A"], "letter")
     (None, 2)
@@ -58,7 +58,7 @@ def option_index(target: Sequence[str], options: Sequence[str], answer_is: str =
 
 
 def take_options(record: Record, options: Sequence[str], place: int | None = None, answer_is: str = "auto") -> bool:
-    """Make a record multiple choice if its target is an option; return whether it is.
+    """Set a record's options if its reference is one of them; return whether it is.
 
     Args:
         place: index of the right option, if it is known without the target.
@@ -72,7 +72,7 @@ def take_options(record: Record, options: Sequence[str], place: int | None = Non
 
 
 def take_lettered_options(record: Record) -> None:
-    """Take a record's options from its prompt if one is its target; cut them from `question`."""
+    """Set a record's options from its prompt's lettered list, if one is its reference."""
     in_prompt = parse_lettered(record.prompt)
     if in_prompt is None or option_index(record.references, in_prompt[1]) is None:
         return

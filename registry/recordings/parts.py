@@ -32,7 +32,7 @@ FORMATS = (
 
 @dataclass(frozen=True)
 class RecordingFile:
-    """A file of a recording: its format, and the runs and tasks it has answers of."""
+    """One file of a recording, with format and the (run, task) pairs it answers."""
 
     path: Path
     format: str
@@ -69,7 +69,7 @@ def _check_numbers(record: Record) -> None:
 
 
 def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None) -> list[RecordingFile]:
-    """Return every file of a recording, sorted by path.
+    """Return all recognised files of a folder, by path; RecordingError if none or mixed.
 
     Plain tables count only where no file is of a tool's format.
 
@@ -107,7 +107,7 @@ def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None)
 def choose(
     source: Path, parts: Sequence[RecordingFile], run: str | None, task: str | None, fallback: str = "", first: bool = False
 ) -> RecordingFile:
-    """Return the only file that fits; raise RecordingError for none or several.
+    """Return the one file of run and task; RecordingError for none or several.
 
     Args:
         source: of the parts, for messages.
@@ -136,7 +136,7 @@ def choose(
 
 
 def _refuse_aggregates(source: Path) -> None:
-    """Raise RecordingError if the files are scores of Every Eval Ever without answers."""
+    """Raise RecordingError if a file has only scores of Every Eval Ever."""
     from qualm.registry.recordings.every_eval_ever import is_aggregate
 
     if (path := next((path for path in sorted(_files(source)) if is_aggregate(path)), None)) is not None:
@@ -147,12 +147,12 @@ def _refuse_aggregates(source: Path) -> None:
 
 
 def task_of(part: RecordingFile, run: str | None) -> str:
-    """Return a file's task: the longest name that it has under this run."""
+    """Return the longest task name of a file, under `run` or any run."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
 
 def _describe_columns(source: Path) -> str:
-    """Return the end of a message on the columns of the first table; "" if there is none."""
+    """Return "; FILE has: COLUMNS" of the first table, for a message; "" if none."""
     from qualm.registry.recordings.named_columns import columns_of
 
     found = ((path, columns) for path in sorted(_files(source)) if (columns := columns_of(path)))
@@ -161,7 +161,7 @@ def _describe_columns(source: Path) -> str:
 
 
 def _names(form: str, path: Path, source: Path, how: ReadOptions | None) -> frozenset[tuple[str, str]] | None:
-    """Return the (run, task) pairs of a file; None if it is not of the format."""
+    """Return {(run, task)} pairs of a file in format `form`; None if it is not."""
     if form == TABLE:
         from qualm.registry.recordings.named_columns import names
 
@@ -204,7 +204,7 @@ def _module(form: str) -> ModuleType:
 
 
 def _files(source: Path) -> Iterator[Path]:
-    """Yield regular files beneath a folder, or the single file; skip links."""
+    """Yield regular files below a folder, or the file itself; skip links and hidden ones."""
     if source.is_file():
         yield source
         return
@@ -214,7 +214,7 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _run_names(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
-    """Return the names of all runs, the likeliest matches for `wanted` first.
+    """Return all run names, those that contain `wanted` first.
 
     Names that contain `wanted` come first, then names of more files: a model's name before a date.
     """

@@ -38,7 +38,7 @@ BLIND = "blind-"
 
 
 def blind_id(sample_id: str) -> str:
-    """Return an id that reveals nothing of a sample; pair ids end in `-a` or `-u`.
+    """Return a digest as id, which reveals nothing of the sample.
 
     >>> blind_id("scene-3-u")
     'blind-4e8b7de5a7278e39'
@@ -47,12 +47,12 @@ def blind_id(sample_id: str) -> str:
 
 
 class RecordingError(Exception):
-    """Unreadable recording: file, expected, found, remedy."""
+    """Error of an unreadable recording: file, expected, found, remedy."""
 
 
 @dataclass(slots=True)
 class Record:
-    """A row of a recording: a question as far as it is known, and a model's answers."""
+    """One row of a recording: a question, as far as known, with a model's answers."""
 
     where: str
     id: str
@@ -88,7 +88,7 @@ class Record:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a recording in the spec: names of its fields, run, task and filter."""
+    """Options by which a recording is read: field names, run, task, filter."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     """Our word -> the recording's field: id, question, choices, target, category."""
@@ -103,7 +103,7 @@ class ReadOptions:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return a target as texts: a list, a list written as text, or one text."""
+    """Return a target as texts: items of a list (or list as text), else [text]; () for None."""
     if isinstance(value, str):
         return _split_list(value)
     if isinstance(value, list | tuple):
@@ -112,18 +112,18 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def letter_index(value: str, n: int) -> int | None:
-    """Return a letter's index among n options, None if it is none; "(B)" and "B." are 1."""
+    """Return the index of a letter ("B", "(B)", "B.") among n options; else None."""
     bare = value.strip().strip("().").upper()
     return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[:n] else None
 
 
 def excerpt(value: Any) -> str:
-    """Return a value's `repr`, shortened to one line, for a message."""
+    """Return a value's `repr`, shortened, for a message."""
     return _SHORT.repr(value)
 
 
 def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
-    """Return {field: text} of short texts and numbers, fit for slices, without those in `but`."""
+    """Return {field: text} of texts and numbers of 1 to 80 characters, not in `but`."""
     left = set(but)
     return {
         str(k): str(v) for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v and 0 < len(str(v)) <= 80
@@ -131,7 +131,7 @@ def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str
 
 
 def _split_list(value: str) -> tuple[str, ...]:
-    """Return the items of a list that was written as text, else the text alone."""
+    """Return the items of a list written as text, else (value,)."""
     items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
     return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)
 
@@ -150,7 +150,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def drop_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return an answer's columns without impossible values, and a reason for each.
+    """Return (columns without impossible values, reasons for what was dropped).
 
     >>> drop_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
     ({'text': 'a', 'p_yes': 0.5}, ['token_logprobs: a log-probability above 0: 5.0'])
@@ -176,7 +176,7 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
-    """Return {"verdict": number} of the first of `names` that a row has; {} if there is none.
+    """Return {"verdict": number} of the first of `names` among a row's keys; {} if none.
 
     A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
 
@@ -195,7 +195,7 @@ def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
 
 
 def graded(value: Any) -> dict[str, float]:
-    """Return {"verdict": number} of a number, boolean, numeric text or grade; {} for others.
+    """Return {"verdict": number} of a number, truth word or grade (C, P, I, N); else {}.
 
     >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(float("nan"))
     ({'verdict': 1.0}, {'verdict': 0.0}, {'verdict': 1.0}, {}, {})

@@ -28,11 +28,11 @@ COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
 
 
 class SignalError(Exception):
-    """Malformed signals in a recorded log."""
+    """Error of malformed signals under Qualm's key in another tool's log."""
 
 
 def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
-    """Return {column: JSON value} of a generation's non-null columns, without those in `but`.
+    """Return {column: JSON value} of an answer's non-null signals, except `but`.
 
     Infinities and NaN, which JSON lacks, become text. If `text` is in `but` and null, `no_text` marks that the log's text is not the
     model's.
@@ -47,7 +47,7 @@ def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
 
 
 def unpack(value: Any) -> dict[str, Any]:
-    """Return {column: value} of signals that `pack` wrote, else raise SignalError."""
+    """Return {column: value} from what `pack` wrote; SignalError if malformed."""
     if not isinstance(value, Mapping):
         raise SignalError(f"expected an object under '{KEY}', got {type(value).__name__}")
     columns: dict[str, Any] = {}

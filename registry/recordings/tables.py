@@ -41,11 +41,11 @@ _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 class Formula(str):
-    """Text of a spreadsheet cell that holds a formula."""
+    """Text of a formula in a spreadsheet cell, to tell it from a value."""
 
 
 def columns(path: Path) -> list[str]:
-    """Return the column names of a table; [] if the file is no table."""
+    """Return a table's column names; [] if the file is no table."""
     try:
         if path.suffix == ".json":
             return _json_columns(path)
@@ -58,7 +58,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield (FILE:LINE, {column: cell}) of each row; cells of .tsv are text, empty ones None.
+    """Yield ("FILE:LINE", {column: cell}) per row, or a Fault; empty cells are None.
 
     Raises:
         RecordingError: it is not such a table, or unpacks to too much.
@@ -71,7 +71,7 @@ def rows(path: Path) -> Iterator[Row | Fault]:
 
 
 def columnar_columns(path: Path) -> list[str]:
-    """Return the columns of a Parquet or Arrow file; empty if it is damaged."""
+    """Return a Parquet or Arrow file's column names; [] if it is damaged."""
     try:
         return list(read_schema(path).names)
     except ColumnarError:
@@ -79,7 +79,7 @@ def columnar_columns(path: Path) -> list[str]:
 
 
 def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yield (FILE: row N, {column: value}) of a Parquet or Arrow file.
+    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file.
 
     Raises:
         RecordingError: the file is damaged, or unpacks to too much.
@@ -106,7 +106,7 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
 
 
 def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], every_cell: bool = False) -> Iterator[Row | Fault]:
-    """Yield rows as {column: cell}; with `every_cell` a row with fewer cells is a fault."""
+    """Yield (place, {column: cell}) of rows of cells, or a Fault for a wrong number."""
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):
@@ -164,7 +164,7 @@ def _cell(cell: Any) -> Any:
 
 
 def excel_escape(text: str) -> str:
-    """Return a text with characters that XML cannot hold as `_xHHHH_`, as Excel does."""
+    """Return a text with characters that XML cannot hold written as `_xHHHH_`."""
     return _UNSAFE.sub(lambda match: f"_x{ord(match[0][0]):04X}_{match[0][1:]}", text)
 
 
@@ -186,7 +186,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return (columns, rows) of VLMEvalKit's {columns, data} or {column: list}, or ([], [])."""
+    """Return (column names, rows of cells) of JSON by columns; ([], []) if it is none."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
@@ -198,7 +198,7 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return the columns of a JSON table; [] if it is none."""
+    """Return the column names of a JSON table; [] if it is none."""
     with path.open(encoding="utf-8", errors="replace") as handle:
         start = handle.read(1 << 16)
     bare = start.lstrip()
@@ -214,7 +214,7 @@ def _json_columns(path: Path) -> list[str]:
 
 
 def load_json(path: Path) -> Any:
-    """Return the value of a JSON file; raise RecordingError if it is invalid."""
+    """Return a JSON file's value; RecordingError if invalid, too large or keys repeat."""
     if path.stat().st_size > MAX_JSON:
         raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
     text = path.read_bytes()

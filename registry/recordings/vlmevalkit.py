@@ -31,7 +31,7 @@ ROTATION = 1_000_000
 
 
 def question_of(index: str) -> str:
-    """Return a name for the question of a row's index, equal for all its rotations.
+    """Return "question N" of a row's index, the same for all rotations of its options.
 
     >>> question_of("7"), question_of("3000007"), question_of("a7")
     ('question 7', 'question 7', 'question a7')
@@ -41,7 +41,7 @@ def question_of(index: str) -> str:
 
 
 def has_rotations(path: Path) -> bool:
-    """Return whether a table holds a question several times, with rotated options."""
+    """Return whether a table asks a question again with rotated options."""
     seen: set[str] = set()
     for item in rows(path):
         if not isinstance(item, Fault) and item[1].get("index") is not None:
@@ -61,7 +61,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def input_tables(source: Path) -> dict[str, Path]:
-    """Return {task: path of its table of questions and images} in a recording."""
+    """Return {task: TSV file with its questions and images} in a recording."""
     paths = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
     tables: dict[str, Path] = {}
     for path in paths:
@@ -72,7 +72,7 @@ def input_tables(source: Path) -> dict[str, Path]:
 
 
 def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
-    """Yield a record or fault for each row of a prediction file or input table."""
+    """Yield a record, or a Fault, for each row of predictions or of an input table."""
     for item in rows(path):
         if isinstance(item, Fault):
             yield item
@@ -120,7 +120,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text, numbers as a spreadsheet shows them."""
+    """Return a cell as text: "" for None, whole floats without `.0`."""
     if cell is None or cell != cell:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -135,7 +135,7 @@ def _signals(cell: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """The image cell of a row of an input table: images, or the row that has them."""
+    """A row's image cell in an input table: image files, a pointer, or a fault."""
 
     id: str
     index: str
@@ -146,7 +146,7 @@ class Picture:
 
 
 def pictures(path: Path) -> Iterator[Picture]:
-    """Yield the image cell of every valid row; faults are counted with the questions."""
+    """Yield a `Picture` per row of an input table, in order; skip invalid rows."""
     for item in rows(path):
         if isinstance(item, Fault):
             continue
@@ -163,7 +163,7 @@ def pictures(path: Path) -> Iterator[Picture]:
 
 
 def _listed(cell: str) -> Sequence[str]:
-    """Return the images of a cell: a list as JSON or Python text, or the cell itself."""
+    """Return a cell's base64 texts: items of a list as JSON or Python text, or (cell,)."""
     if cell[:1] != "[":
         return (cell,)
     items = list_in_text(cell)

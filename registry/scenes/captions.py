@@ -9,7 +9,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def caption(scene: Scene) -> str:
-    """Describe a scene's objects and their positions in one paragraph, without randomness.
+    """Return a paragraph on a scene's objects and positions, always the same.
 
     Objects are listed from left to right. Each is placed in one of nine fields of the image and, from the second on, relative to the one
     before it, by the scene's relations.
@@ -39,7 +39,7 @@ def _field(pixel: Any, pixels: int) -> str:
 
 
 def _side_of(scene: Scene, reference: int, i: int) -> str:
-    """Return where object `i` stands from `reference` (`to the left of`); "" if unclear."""
+    """Return where object `i` stands from `reference` ("to the left of"); "" if unclear."""
     relations = scene["relationships"]
     sides = ("to the left", "to the right"), ("in front of", "behind")
     across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")

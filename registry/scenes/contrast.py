@@ -53,7 +53,7 @@ UNSEEN: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """Meaning of a question: what is asked, and of which object."""
+    """Meaning of a generated question: what is asked, of which object, when."""
 
     ask: str
     """An attribute, a fact, an unseen property, or `count`, `exists`, `neither`, `either`."""
@@ -66,7 +66,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Worded:
-    """A question in words, its answer (None: it has none), and the objects it may mean."""
+    """A question in words, with its answer, None if unanswerable, and objects meant."""
 
     text: str
     answer: str | None
@@ -79,7 +79,7 @@ class Worded:
 
 @dataclass(frozen=True)
 class Contrast:
-    """An answerable and an unanswerable question about one image, with the proof."""
+    """An answerable and an unanswerable question on one image, with the proof."""
 
     category: str
     answerable: Worded
@@ -139,7 +139,7 @@ FORMS = tuple(dict.fromkeys(form for forms in (*_ANSWERABLE.values(), *_UNANSWER
 
 
 def word(query: Query, template: str) -> str:
-    """Return the question that expresses a query by a template."""
+    """Return the text of a query in the wording of a template of FORMS."""
     return template.format(
         a=query.ask,
         x=noun_phrase(query.of),
@@ -150,7 +150,7 @@ def word(query: Query, template: str) -> str:
 
 
 def parse_query(text: str) -> Query:
-    """Return the query that a generated question expresses; ValueError for other wording."""
+    """Return the query that a generated question expresses; ValueError for other texts."""
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
         match = pattern.fullmatch(text)
         if match:
@@ -180,7 +180,7 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def phrase_of(name: str) -> Phrase:
-    """Parse a noun phrase: `small red cubes` -> {size, color, shape}."""
+    """Return {attribute: value} of a noun phrase such as "small red cubes"."""
     *adjectives, noun = name.split()
     attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
     phrase = {attribute_of[value]: value for value in adjectives}
@@ -192,7 +192,7 @@ def phrase_of(name: str) -> Phrase:
 
 
 def possible_answers(query: Query, scene: Scene) -> tuple[str, ...]:
-    """Return the answers to a query in all worlds that look like this image.
+    """Return all answers to a query that are compatible with the image, each once.
 
     One answer means that the image answers the question, none that the object in question is absent. "The ..." may mean any object that it
     fits; each reading is a world of its own.
@@ -228,7 +228,7 @@ def _scene_answers(query: Query, scene: Scene) -> tuple[str, ...]:
 
 
 def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
-    """Return why the first question is answerable and the second is not, as a sentence.
+    """Return why the first question is answerable and the second is not; else ValueError.
 
     Args:
         other: scene of the second question, if it differs.
@@ -255,7 +255,7 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
 
 
 def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast | None:
-    """Draw a proved pair of a category about one image; None if the scene offers none.
+    """Draw a proved pair of questions of a category; None if the scene allows none.
 
     Raises:
         KeyError: unknown category, or `extraneous`, which needs two images.
@@ -270,7 +270,7 @@ def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast 
 
 
 def draw_answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
-    """Draw an answerable question of a category's kind with its answer; None if none fits."""
+    """Draw an answerable question, with its answer, of a category; None if none fits."""
     ask, when, template = pick(rng, _ANSWERABLE[category])
     if ask in ("neither", "either"):
         query = Query(ask, {"color": pick(rng, _value_pool(rng, scene, "color"))}, {"shape": pick(rng, _value_pool(rng, scene, "shape"))})
@@ -317,7 +317,7 @@ def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
 
 
 def ask_about_object(rng: np.random.Generator, scene: Scene, excluded: Sequence[int] = ()) -> Worded | None:
-    """Draw a question about one object not in `excluded`; None if none can be named."""
+    """Draw a question on one object not in `excluded`; None if none can be named."""
     attribute = _attribute(rng, scene)
     candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in excluded]
     return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
@@ -361,6 +361,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
 
 
 def refusals(category: str, question: str) -> tuple[str, ...]:
-    """Return a category's abstaining answers, with the question's object in their words."""
+    """Return a category's abstaining answers, naming the object of `question`."""
     of = parse_query(question).of
     return tuple(text.format(x=noun_phrase(of), xs=noun_phrase(of, plural=True)) for text in REFUSALS[category])

@@ -14,11 +14,11 @@ from qualm.registry.scenes.world import RELATIONS, VALUES, Scene
 
 
 class ScenesFileError(Exception):
-    """A missing or malformed scenes file; the message names file, scene and expectation."""
+    """Error of a missing or malformed scenes file: file, scene, expected."""
 
 
 def read_scenes_file(path: Path) -> Iterator[Scene]:
-    """Yield every scene of a file in order, checked for what questions need.
+    """Yield the scenes of a CLEVR file in order; ScenesFileError if one is invalid.
 
     Raises:
         ScenesFileError: the file is missing or damaged, or a scene is malformed.
@@ -67,7 +67,7 @@ def _is_place(value: Any) -> bool:
 
 
 class ScenesFile:
-    """Writer of a CLEVR scenes file."""
+    """Context manager that writes a CLEVR scenes file scene by scene."""
 
     def __init__(self, folder: Path, split: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)

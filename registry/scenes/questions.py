@@ -34,7 +34,7 @@ QUADRANTS = {(x, y): f"to the {x} and {place}" for x in ("left", "right") for y,
 
 @dataclass(frozen=True)
 class SceneQuestion:
-    """A question with its right answer and, for multiple choice, all its options."""
+    """A question on a scene with its answer, options if any, and the objects meant."""
 
     kind: str
     text: str
@@ -50,7 +50,7 @@ QuestionDraft = tuple[str, str, tuple[tuple[int, ...], ...]]
 
 
 def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
-    """Draw a question of a kind; None if the scene has none with one right answer.
+    """Draw a question of a kind with one right answer; None if the scene allows none.
 
     Args:
         multiple_choice: with options, of which one is right.
@@ -66,7 +66,7 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
 
 
 def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
-    """Draw a question of the first kind of `kinds` that the scene offers; None without one."""
+    """Draw a question of the first of `kinds` that the scene allows; None if none."""
     for kind in kinds:
         question = ask(rng, scene, kind, multiple_choice)
         if question is not None:
@@ -75,7 +75,7 @@ def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multip
 
 
 def kinds_in_turn(number: int) -> tuple[str, ...]:
-    """Return all kinds of questions, rotated so that each `number` begins with another."""
+    """Return all kinds of questions, beginning with that of `number` modulo their number."""
     first = number % len(KINDS)
     return KINDS[first:] + KINDS[:first]
 
@@ -93,7 +93,7 @@ def count(scene: Scene, phrase: Phrase) -> int:
 
 
 def noun_phrase(phrase: Phrase, plural: bool = False) -> str:
-    """Return a noun phrase in words: `large red metal cube`, `red objects`."""
+    """Return the words of a phrase: "large red metal cube", "red objects"."""
     noun = phrase.get("shape", "object") + ("s" if plural else "")
     return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
 
@@ -103,7 +103,7 @@ def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
 
 
 def referents(scene: Scene, excluded_attribute: str = "") -> list[tuple[int, Phrase]]:
-    """Return (object, phrase) for each phrase that fits one object only.
+    """Return (object index, phrase) of each phrase that names exactly one object.
 
     No phrase has `excluded_attribute`.
     """
@@ -119,7 +119,7 @@ def referents(scene: Scene, excluded_attribute: str = "") -> list[tuple[int, Phr
 
 
 def _referent(rng: np.random.Generator, scene: Scene, excluded_attribute: str) -> tuple[int, Phrase] | None:
-    """Draw an object that a phrase can name, and such a phrase; None if there is none."""
+    """Draw (object index, phrase that names only it); None if there is none."""
     candidates = referents(scene, excluded_attribute)
     if not candidates:
         return None
@@ -141,7 +141,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraf
 
 
 def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
-    """Draw a phrase that fits no object, half the time of values that fit one; None if none."""
+    """Draw a phrase that fits no object of the scene; None if none was found."""
     attributes = attributes_of(scene)
     here = [{a: t[a] for a in attributes} for t in scene["objects"]]
     for near in (rng.random() < 0.5, False):
@@ -220,7 +220,7 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
 
 
 def only_one(scene: Scene, side: str, j: int) -> int | None:
-    """Return the only object on a side of object j, all others opposite; else None."""
+    """Return the index of the only object on a side of j, others opposite; else None."""
     here, opposite = (set(scene["relationships"][one][j]) for one in (side, OPPOSITES[side]))
     others = set(range(len(scene["objects"]))) - {j}
     return next(iter(here)) if len(here) == 1 and not here & opposite and here | opposite == others else None
@@ -260,7 +260,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Draw a question on an object's quadrant seen from another, with wrong options; or None.
+    """Draw (question on where an object is from another, wrong options); or None.
 
     None if no two objects are far enough apart.
     """

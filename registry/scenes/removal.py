@@ -9,7 +9,7 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
-    """Return the scene without the objects at the indices `removed`.
+    """Return a copy of the scene without the objects at these indices.
 
     Raises:
         IndexError: the scene has no object of such an index.
@@ -22,13 +22,13 @@ def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
 
 
 def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
-    """Return the mask of the pixels that show any of these objects, (pixels, pixels) bool."""
+    """Return a boolean mask of the pixels that show any of these objects."""
     pixels: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
     return pixels
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """Return the mask of pixels that show these objects or change visibly without them."""
+    """Return a boolean mask of the pixels that show these objects or change without them."""
     before, after = (render(s).astype(np.int16) for s in (scene, remove_objects(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

@@ -26,7 +26,7 @@ _SHADOW = (0.46, 0.44)
 
 @dataclass(frozen=True)
 class _View:
-    """Camera rays (oversampled) and background of the empty table, for all images of a level."""
+    """Camera rays, finer than pixels, and empty table of a level's images."""
 
     pixels: int
     over: int
@@ -42,7 +42,7 @@ class _View:
 
 
 def render(scene: Scene) -> Array:
-    """Draw the image of a scene, (pixels, pixels, 3) uint8.
+    """Return the image of a scene, (pixels, pixels, 3) uint8.
 
     Raises:
         KeyError: the scene's level does not exist.
@@ -61,7 +61,7 @@ def png(scene: Scene) -> bytes:
 
 
 def encode_png(pixels: np.ndarray, compress_level: int = 6) -> bytes:
-    """Encode pixels (height, width, 3) as PNG."""
+    """Return pixels (height, width, 3) as the bytes of a PNG file."""
     with io.BytesIO() as out:
         Image.fromarray(pixels).save(out, "PNG", compress_level=compress_level)
         return out.getvalue()
@@ -99,7 +99,7 @@ def _view(level: str) -> _View:
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
-    """Return the light at each spot of the table, (rows, columns), 1 where no shadow falls."""
+    """Return the light on each spot of the table, (pixels, pixels), 1 without shadow."""
     light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
@@ -116,7 +116,7 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
 
 
 def silhouettes(scene: Scene) -> Array:
-    """Return the share of each pixel that shows each object, (objects, pixels, pixels)."""
+    """Return per object the share of each pixel that shows it, (objects, pixels, pixels)."""
     view = _view(scene["level"])
     things = scene["objects"]
     shares = np.zeros((len(things), view.pixels, view.pixels))
@@ -134,7 +134,7 @@ _GEOMETRY = ("shape", "size", "rotation", "3d_coords", "pixel_coords")
 
 
 def _table_in_sight(scene: Scene) -> Array:
-    """Return the share of each pixel that no object covers, (pixels, pixels), cached."""
+    """Return per pixel the share that no object covers, (pixels, pixels), cached."""
     things = (tuple(tuple(v) if isinstance(v := thing[name], list) else v for name in _GEOMETRY) for thing in scene["objects"])
     return _uncovered(scene["level"], tuple(things))
 
@@ -148,7 +148,7 @@ def _uncovered(level: str, things: tuple[tuple[Any, ...], ...]) -> Array:
 
 
 def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
-    """Return {side: visible share of object i's trail there}; 0 if it leaves the image."""
+    """Return {side: visible share of a trail of object i there, 0 if out of image}."""
     view, rules = _view(scene["level"]), LEVELS[scene["level"]]
     thing, free = scene["objects"][i], _table_in_sight(scene)
     reach = SIZES[thing["size"]] + TRAIL
@@ -162,7 +162,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """Return the visible share of the puddle around object i, which hides part of it."""
+    """Return the visible share, 0 to 1, of a puddle around object i."""
     view = _view(scene["level"])
     pixels = puddle(view.spots, scene["objects"][i])
     return float(_table_in_sight(scene)[pixels].mean())
@@ -170,7 +170,7 @@ def puddle_in_sight(scene: Scene, i: int) -> float:
 
 @dataclass(frozen=True)
 class _Look:
-    """One object traced alone: its window of the image, and where the window's rays hit it."""
+    """One object traced alone: its window of the image, rays, hits and normals."""
 
     rows: slice
     columns: slice
@@ -184,13 +184,13 @@ class _Look:
 
     @property
     def cover(self) -> Array:
-        """Return the share of each pixel of the window that the object covers, (rows, columns)."""
+        """Return per pixel of the window the share that the object covers."""
         share: Array = self.hit.reshape(self.split).mean((1, 3), dtype=np.float64)
         return share
 
 
 def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
-    """Trace one object alone; None if its window is outside the image."""
+    """Return one object traced alone; None if its window is outside the image."""
     px, py, depth = thing["pixel_coords"]
     reach = SIZES[thing["size"]] * (1.5 if thing["shape"] != "sphere" else 1.12) * view.focal / depth + 1.5
     left, right = max(0, math.floor(px - reach)), min(view.pixels, math.ceil(px + reach))
@@ -206,7 +206,7 @@ def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
 
 
 def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Trace one object and blend it over the canvas in place."""
+    """Draw one object over the canvas, in place."""
     look = _look(view, thing)
     if look is None:
         return
@@ -228,7 +228,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Return the mask of rays that hit a cube, and the hits' points and normals, (hits, 3).
+    """Return (mask of rays that hit, points of the hits, normals there) of a cube.
 
     Normals bend near the edges, which look rounded.
     """
@@ -269,7 +269,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Return points' linear colours, (points, 3): lights, bounce, and a studio in metal."""
+    """Return the linear colours, (points, 3), of lit surface points."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)

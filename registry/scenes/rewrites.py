@@ -82,7 +82,7 @@ _OUTSIDE = {
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """Form of a generated question, and the phrases in it by name."""
+    """A generated question taken apart: its form, and its phrases by name."""
 
     form: str
     parts: dict[str, str]
@@ -93,7 +93,7 @@ class ParsedQuestion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewritten question, with the reading or reason that its kind needs."""
+    """A rewritten question, with possible answers if ambiguous or a reason if unseen."""
 
     question: str
     candidates: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Rewrite:
 
 
 def parse_question(text: str) -> ParsedQuestion | None:
-    """Parse a generated question; None if its wording or noun phrases are not ours."""
+    """Return the form and phrases of a generated question; None for other texts."""
     for form, pattern in _PATTERNS.items():
         match = pattern.fullmatch(text)
         if match:
@@ -113,7 +113,7 @@ def parse_question(text: str) -> ParsedQuestion | None:
 
 
 def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | None = None) -> Rewrite | None:
-    """Rewrite a question as invalid (inv), subjective (sbj), ambiguous or unseen; or None.
+    """Return the question made invalid, subjective, ambiguous or unseen; None if impossible.
 
     Args:
         kind: one of these four; KeyError for any other.
@@ -137,7 +137,7 @@ def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene
 
 
 def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Drop the fewest attributes so that "the ..." has several answers; None if impossible.
+    """Return the question with too few attributes for one answer; None if impossible.
 
     Only questions that are not answered by yes or no or a number can be made ambiguous.
     """
@@ -158,7 +158,7 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Ask beyond the picture; or of "the ...", where None unless it fits exactly one object."""
+    """Return a question on what the image does not show; None if the object is not unique."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_mention_object(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:

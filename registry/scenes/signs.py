@@ -33,7 +33,7 @@ def sign(value: str, readable: bool) -> dict[str, Any]:
 
 
 def draw_on_table(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
-    """Draw an object's readable trail and puddle on the table, in `canvas` itself.
+    """Draw an object's readable trail and puddle on `canvas`, in place.
 
     Args:
         canvas: (pixels, pixels, 3), linear light, the table alone.
@@ -47,14 +47,14 @@ def draw_on_table(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) 
 
 
 def puddle(spots: np.ndarray, thing: dict[str, Any]) -> np.ndarray:
-    """Return the mask of the puddle around an object, (pixels, pixels), occlusion ignored."""
+    """Return a mask (pixels, pixels) of the puddle around an object, hidden parts too."""
     offset = spots - np.array(thing["3d_coords"][:2])
     pixels: np.ndarray = np.hypot(offset[..., 0], offset[..., 1]) < SIZES[thing["size"]] + _PUDDLE
     return pixels
 
 
 def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
-    """Return the mask of a trail from one side, (pixels, pixels) bool, occlusion ignored."""
+    """Return a mask (pixels, pixels) of a trail to an object from a side, hidden parts too."""
     direction = np.array(DIRECTIONS[side][:2])
     offset = spots - np.array(thing["3d_coords"][:2])
     along = offset @ direction - SIZES[thing["size"]]
@@ -64,7 +64,7 @@ def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
 
 
 def draw_scratches(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw an object's scratches in the window `part` itself.
+    """Draw an object's scratches on its window `part`, in place.
 
     Args:
         part: (rows, columns, 3), linear light: the window around the object, which is drawn there.
@@ -85,7 +85,7 @@ def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """Return the mask of `n` upright strokes over the middle of an object."""
+    """Return a mask of `n` upright strokes on the middle of an object."""
     down, across = _offsets(cover)
     place = np.floor(across / unit + (5 * n - 3) / 2)
     pixels: np.ndarray = (cover > 0.5) & (np.abs(down) < 4.5 * unit) & (place >= 0) & (place < 5 * n - 3) & (place % 5 < 2)
@@ -93,7 +93,7 @@ def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
 
 
 def _hatch(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw unreadably many scratches in the window, seeded by the object's position alone."""
+    """Draw countless scratches on the window, in place, the same for each position."""
     rows, columns = cover.shape
     rng = np.random.default_rng(zlib.crc32(str(thing["3d_coords"]).encode()))
     noise = rng.random((-(-rows // unit), -(-columns // unit))).repeat(unit, 0).repeat(unit, 1)[:rows, :columns]

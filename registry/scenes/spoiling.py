@@ -30,13 +30,13 @@ SHORT = 4
 
 
 def foggy(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Blend the image into uniform grey, of which a tenth remains."""
+    """Return the image blended into grey, of which a tenth remains."""
     grey, share = FOG
     return np.rint(grey + share * (pixels.astype(np.float64) - grey)).astype(np.uint8)
 
 
 def tiled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Replace the image by seven by seven tiles, each of the colour of a random pixel in it."""
+    """Return the image as 7 x 7 flat tiles, each of the colour of a random pixel in it."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     place = rng.random((2, TILES, TILES))
@@ -47,21 +47,21 @@ def tiled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def speckled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Replace half of the pixels by random colours."""
+    """Return the image with half of its pixels replaced by random colours."""
     hit = rng.random(pixels.shape[:2]) < SPECKLES
     result: Pixels = np.where(hit[..., None], rng.integers(0, 256, pixels.shape, dtype=np.uint8), pixels)
     return result
 
 
 def barred(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Draw upright black bars over two thirds of the image, from a random offset."""
+    """Return the image under upright black bars over two thirds of it."""
     columns = (np.arange(pixels.shape[1]) + int(rng.integers(BAR))) % BAR
     result: Pixels = np.where((columns < BAR * 2 // 3)[None, :, None], np.uint8(0), pixels)
     return result
 
 
 def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Permute four by four parts of the image; left-over edges stay."""
+    """Return the image with its 4 x 4 parts permuted; edges left over stay."""
     high, wide = (n // PARTS for n in pixels.shape[:2])
     result = pixels.copy()
     for to, of in enumerate(rng.permutation(PARTS * PARTS)):
@@ -71,7 +71,7 @@ def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Average each row over a third of the image's width, cyclically, like motion blur."""
+    """Return the image with each row averaged over a third of the width, cyclically."""
     reach = max(1, pixels.shape[1] // 3)
     result: Pixels = np.rint(np.mean([np.roll(pixels, shift, axis=1).astype(np.float64) for shift in range(reach)], axis=0)).astype(
         np.uint8
@@ -80,7 +80,7 @@ def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def misspelt(question: str, rng: np.random.Generator) -> str:
-    """Swap two neighbours after the first letter of every word of four letters or more."""
+    """Return the question with two letters swapped in each word of four letters or more."""
 
     def change(match: re.Match[str]) -> str:
         word = match[0]
@@ -94,7 +94,7 @@ def misspelt(question: str, rng: np.random.Generator) -> str:
 
 
 def gapped(question: str, rng: np.random.Generator) -> str:
-    """Replace a third of the words by an ellipsis, the longest first."""
+    """Return the question with a third of its words, longest first, as "..."."""
     words = list(WORD.finditer(question))
     order = sorted(range(len(words)), key=lambda i: (-len(words[i][0]), rng.random()))
     gaps = set(order[: max(1, len(words) // 3)])
@@ -103,27 +103,27 @@ def gapped(question: str, rng: np.random.Generator) -> str:
 
 
 def cut(question: str, rng: np.random.Generator) -> str:
-    """Break off before a random word of the second half, keeping at least one word."""
+    """Return the question cut before a random word of its second half, with " ..."."""
     words = question.split(" ")
     keep = int(rng.integers(max(1, len(words) // 2), max(2, len(words))))
     return " ".join(words[:keep]) + " ..."
 
 
 def jumbled(question: str, rng: np.random.Generator) -> str:
-    """Shuffle all words and end with the question mark."""
+    """Return the question's words in random order, with "?" at the end."""
     words = WORD.findall(question)
     return " ".join(words[i] for i in rng.permutation(len(words)).tolist()) + "?"
 
 
 def vague(question: str, rng: np.random.Generator) -> str:
-    """Drop every attribute word, and replace every shape by `thing`."""
+    """Return the question without attribute words, each shape as "thing"."""
     values = {value for attribute in VALUES for value in VALUES[attribute] if attribute != "shape"}
     things = {word for shape in (*SHAPES, "object") for word in (shape, f"{shape}s")}
     return " ".join("thing" if w in things else w for w in re.findall(r"\w+|\?", question) if w not in values).replace(" ?", "?")
 
 
 def padded(question: str, rng: np.random.Generator) -> str:
-    """Insert a random word of the question behind each word."""
+    """Return the question with a random word of it after each word."""
     words = WORD.findall(question)
     return WORD.sub(lambda match: f"{match[0]} {words[int(rng.integers(len(words)))]}", question)
 

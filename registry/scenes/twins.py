@@ -43,7 +43,7 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Twins:
-    """Two scenes and two questions; image k answers question k only."""
+    """Two scenes and two questions; scene k answers question k only."""
 
     scenes: tuple[Scene, Scene]
     questions: tuple[str, str]
@@ -54,12 +54,12 @@ class Twins:
 
 
 def is_held_out(color: str, shape: str) -> bool:
-    """Return whether a color and shape are held out of training: two colors per shape."""
+    """Return whether this colour and shape are kept from training: two colours per shape."""
     return (VALUES["color"].index(color) + VALUES["shape"].index(shape)) % 4 == 0
 
 
 def twins(rng: np.random.Generator, scene: Scene, category: str, held_out: bool | None = None) -> Twins | None:
-    """Draw proved twins of one category from a scene; None if it offers none.
+    """Draw proved twins of a category from a scene; None if MAX_TRIES draws fail.
 
     Args:
         category: its last name: knowledge, complexity, extraneous, temporal, ambiguity.
@@ -84,7 +84,7 @@ Drawn = tuple[tuple[Scene, Scene], tuple[Query, Query], str]
 
 
 def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template: str) -> Twins | None:
-    """Return twins of these scenes and queries; None unless one image answers each query."""
+    """Return the twins if each query has one answer in its own scene only; else None."""
     texts = [word(query, template) for query in queries]
     answers, proofs = [], []
     for k, text in enumerate(texts):
@@ -119,7 +119,7 @@ def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[in
 
 
 def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
-    """Recolour the two objects so that each has a unique name; None if that is impossible.
+    """Return the scene with both objects recoloured to be unique; None if impossible.
 
     `held_out` restricts the colours to those held out from training (True) or the others (False).
     """
@@ -176,7 +176,7 @@ def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """Return the attribute to ask for and a query per object; None if both have one name."""
+    """Return (attribute, or None if both objects have one name; a query per object)."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))

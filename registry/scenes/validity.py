@@ -16,11 +16,11 @@ _SIDE_OF = {text: side for side, text in SIDES.items()}
 
 
 class InvalidQuestionError(ValueError):
-    """A question that the scene does not answer as expected; the message says why."""
+    """Error that a scene does not give a question the expected single answer."""
 
 
 def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN) -> None:
-    """Raise InvalidQuestionError unless `answer` is the only right answer in the scene.
+    """Raise InvalidQuestionError unless `answer` is the only right one, by `margin` clear.
 
     "The ..." must fit exactly one object; something said to be absent must fit none; a count is that of the objects; two objects of a
     relation must differ, be recorded on one side and not the other, and be at least `margin` apart along that axis, in the scene's
@@ -64,7 +64,7 @@ def _the(scene: Scene, name: str, text: str) -> int:
 
 
 def _only_beside(scene: Scene, side: str, j: int, text: str, margin: float) -> int:
-    """Return the only object on this side of object j; raise if there is none or another."""
+    """Return the index of the only object on this side of j; else InvalidQuestionError."""
     there = [i for i in range(len(scene["objects"])) if i != j and _related(scene, i, side, j, text, margin) == "yes"]
     if len(there) != 1:
         raise InvalidQuestionError(f"{text!r}: expected one object there, the scene has {len(there)}")

@@ -57,14 +57,14 @@ class Camera:
     """Focal length in image widths."""
 
     def axes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the camera's position (3,), and unit vectors right, down, forward (3, 3)."""
+        """Return (position (3,), unit vectors right, down, forward (3, 3))."""
         angle = math.radians(self.elevation)
         position = np.array([0.0, -self.distance * math.cos(angle), self.distance * math.sin(angle)])
         forward = np.array([0.0, math.cos(angle), -math.sin(angle)])
         return position, np.stack([np.array([1.0, 0.0, 0.0]), np.array([0.0, -math.sin(angle), -math.cos(angle)]), forward])
 
     def project(self, point: tuple[float, float, float], pixels: int) -> tuple[float, float, float]:
-        """Return pixel x, pixel y and depth of a world point."""
+        """Return (pixel x, pixel y, depth) of a world point."""
         angle = math.radians(self.elevation)
         y, z = point[1] + self.distance * math.cos(angle), point[2] - self.distance * math.sin(angle)
         depth = y * math.cos(angle) - z * math.sin(angle)
@@ -75,7 +75,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Level:
-    """Settings of a level of difficulty: image size, objects, distances, camera."""
+    """Settings of a difficulty level: image size, objects, distances, camera."""
 
     pixels: int
     """Width and height of the image."""
@@ -102,17 +102,17 @@ LEVELS: dict[str, Level] = {
 
 
 def attributes_of(scene: Scene) -> tuple[str, ...]:
-    """Return the attributes that name an object at the scene's level; all for CLEVR's."""
+    """Return the attributes that name objects at the scene's level; all without level."""
     return LEVELS[scene["level"]].attributes if "level" in scene else tuple(VALUES)
 
 
 def stream(*parts: int | str) -> np.random.Generator:
-    """Return a random generator seeded by a sequence of names and numbers."""
+    """Return a random generator seeded by these names and numbers, in order."""
     return np.random.default_rng([zlib.crc32(p.encode()) if isinstance(p, str) else p for p in parts])
 
 
 def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
-    """Draw a scene of a split; ValueError if the level leaves no room for its objects."""
+    """Return scene `index` of a split, the same for equal arguments."""
     rules = LEVELS[level]
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))
@@ -134,7 +134,7 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
-    """Return {relation: for each object i, the sorted objects j left (right...) of it}."""
+    """Return {relation: per object i the indices of objects in that direction of i}."""
     by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]
@@ -146,12 +146,12 @@ def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
 
 
 def radius_of(thing: dict[str, Any]) -> float:
-    """Return half the height of an object, a cube's over the square root of two."""
+    """Return half an object's height in world units."""
     return SIZES[thing["size"]] / (math.sqrt(2.0) if thing["shape"] == "cube" else 1.0)
 
 
 def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
-    """Return the visible share of each object, taking objects for discs in the image."""
+    """Return per object the share, 0 to 1, that nearer ones leave visible (as discs)."""
     discs = [(x, y, _reach(o) * rules.camera.focal * rules.pixels / d, d) for o in objects for x, y, d in [o["pixel_coords"]]]
     shares = []
     for i, (x, y, r, depth) in enumerate(discs):
@@ -164,7 +164,7 @@ def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
 
 
 def _place(rng: np.random.Generator, rules: Level, count: int) -> list[dict[str, Any]] | None:
-    """Draw `count` objects at allowed positions; None if the table gets too full."""
+    """Draw `count` objects at allowed positions; None if they do not fit."""
     objects: list[dict[str, Any]] = []
     while len(objects) < count:
         size, color, material, shape = (str(values[int(rng.integers(len(values)))]) for values in VALUES.values())

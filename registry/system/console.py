@@ -11,14 +11,14 @@ from qualm.registry.text import escape_hidden
 
 
 class Console(RichConsole):
-    """A console that prints control characters as escapes, and does not highlight numbers."""
+    """Rich console that shows control characters as escapes, without highlighting."""
 
     def __init__(self, *, highlight: bool = False, **settings: Any) -> None:
         super().__init__(highlight=highlight, **settings)
 
     @property
     def file(self) -> IO[str]:
-        """Return the stream behind the guard and behind the proxy of a live progress bar."""
+        """Return the real output stream, not Rich's proxy or the guard."""
         file: IO[str] = super().file
         while (behind := getattr(file, "rich_proxied_file", None)) is not None:
             file = behind

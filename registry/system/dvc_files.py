@@ -17,7 +17,7 @@ from qualm.registry.formats.textfiles import NoFileError, TextFileError
 
 
 class DvcStateError(Exception):
-    """A DVC file, folder or repository that cannot be read; the message says what to do."""
+    """Error of an unreadable DVC file or repository; the message says what to do."""
 
 
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}(\.dir)?$")]
@@ -54,7 +54,7 @@ class _Lock(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RecordedOutput:
-    """An output or a data entry as a lock or a `.dvc` file records it."""
+    """Path and MD5 of an output as a lock or `.dvc` file records it."""
 
     path: str
     """From the root."""
@@ -63,7 +63,7 @@ class RecordedOutput:
 
 
 def read_lock(path: str | Path) -> dict[str, Any]:
-    """Return {stage: {cmd, deps, params, outs}} of `dvc.lock`; {} if there is no file.
+    """Return {stage: {"cmd", "deps", "params", "outs"}} of a dvc.lock; {} if missing.
 
     Raises DvcStateError if it is malformed.
     """
@@ -71,7 +71,7 @@ def read_lock(path: str | Path) -> dict[str, Any]:
 
 
 def parse_lock(text: str | bytes | None, where: str) -> dict[str, Any]:
-    """Parse the text of a lock as `read_lock` does; messages call it `where`."""
+    """Return {stage: entry} of a dvc.lock's text, {} for None; `where` is for messages."""
     raw = _parse_yaml(text, where)
     if raw is None:
         return {}
@@ -81,19 +81,19 @@ def parse_lock(text: str | bytes | None, where: str) -> dict[str, Any]:
 
 
 def read_dvc_file(path: str | Path) -> dict[str, Any]:
-    """Read a `.dvc` file, which has at least one output, else raise DvcStateError."""
+    """Return the content of a `.dvc` file with an output; else DvcStateError."""
     return parse_dvc_file(_text(path), str(path))
 
 
 def parse_dvc_file(text: str | bytes | None, where: str) -> dict[str, Any]:
-    """Parse the text of a `.dvc` file as `read_dvc_file` does; messages call it `where`."""
+    """Return the content of a `.dvc` file's text; DvcStateError names `where`."""
     raw: dict[str, Any] = _parse_yaml(text, where)
     _check(_DvcFile, raw, where, "a DVC file with an output")
     return raw
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Return a record of DVC's run cache, with the fields of a stage in a lock.
+    """Return a record of DVC's run cache: cmd, deps, params, outs; else DvcStateError.
 
     Raises DvcStateError if it is malformed.
     """
@@ -103,7 +103,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None:
-    """Return (`.dvc` file that tracks a path or a folder above it, MD5 or None), or None.
+    """Return (`.dvc` file that tracks the path or a parent, its MD5 or None); or None.
 
     None if no file tracks the path; the MD5 is None if the file records none.
     """
@@ -115,12 +115,12 @@ def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None
 
 
 def locked_outputs(lock: Path) -> dict[str, str]:
-    """Return {path: hash} of all outputs in a lock file."""
+    """Return {path: MD5} of all outputs in a dvc.lock; {} if it is missing."""
     return {out["path"]: out["md5"] for entry in read_lock(lock).values() for out in entry.get("outs") or [] if out.get("md5")}
 
 
 def find_records(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
-    """Return the records of the outputs that are, or contain, these paths.
+    """Return the recorded outputs that are or contain these paths, each once.
 
     A path that git tracks, or that no stage has made yet, has none.
     """
@@ -137,7 +137,7 @@ def find_records(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
 
 
 def read_config(root: Path, shared: bool = False) -> dict[str, Any]:
-    """Return DVC's merged settings of a checkout, paths absolute.
+    """Return DVC's settings as nested dicts; if `shared`, only those that git has.
 
     If `shared`, only those of `.dvc/config`.
     """
@@ -150,12 +150,12 @@ def read_config(root: Path, shared: bool = False) -> dict[str, Any]:
 
 
 def cache_folder(root: Path) -> Path:
-    """Return the folder of the DVC cache that a checkout uses."""
+    """Return the path of the DVC cache that a checkout uses."""
     return Path(read_config(root)["cache"].get("dir") or root / ".dvc" / "cache")
 
 
 def local_remote(root: Path) -> Path | None:
-    """Return the folder of the default remote; None if there is none or it is a URL."""
+    """Return the default remote's folder; None if none is set or it is a URL."""
     settings = read_config(root)
     url = settings["remote"].get(settings["core"].get("remote"), {}).get("url", "")
     return Path(url) if url and "://" not in url else None
@@ -163,7 +163,7 @@ def local_remote(root: Path) -> Path | None:
 
 @contextmanager
 def dvc_errors(what: str, advice: str) -> Iterator[None]:
-    """Turn any exception in the block into a DvcStateError: `WHAT: MESSAGE; ADVICE`."""
+    """Turn any exception in the block into DvcStateError "WHAT: MESSAGE; ADVICE"."""
     try:
         yield
     except DvcStateError:
@@ -207,7 +207,7 @@ def _restore(where: str | Path) -> str:
 
 @cache
 def _loader() -> type[Any]:
-    """Return PyYAML's fast safe loader with the scalars of YAML 1.2, as DVC writes them.
+    """Return a YAML loader class that reads scalars by YAML 1.2, as DVC does.
 
     `no` and `1:30` are text, `1e-4` is a number.
     """

@@ -27,7 +27,7 @@ DAMAGED = Path(".qualm/damaged")
 
 @contextmanager
 def open_repo(root: Path) -> Iterator[Any]:
-    """Yield a checkout as `dvc.repo.Repo`; None if `dvc init` was never run there.
+    """Yield the checkout's `dvc.repo.Repo`, None without `.dvc`; close it after.
 
     Raises DvcStateError if DVC cannot read it. Without a repository, no hashes are remembered.
     """
@@ -43,7 +43,7 @@ def open_repo(root: Path) -> Iterator[Any]:
 
 
 def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:
-    """Return the hash that DVC gives a file or folder; None if there is none at the path.
+    """Return DVC's MD5 of a file or folder (ends in .dir); None if nothing is there.
 
     Every byte is read, unless `repo` is given (`open_repo`): then DVC's memory of hashes counts.
     """
@@ -54,12 +54,12 @@ def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:
 
 
 def hash_files(root: Path, folder: str | Path) -> dict[str, str]:
-    """Return {relative POSIX path: MD5} of a folder's files that DVC counts, all read."""
+    """Return {relative path: MD5} of a folder's files, without those DVC ignores."""
     return {"/".join(key): str(found.value) for key, (_, found) in _build(root, root / folder).iteritems()}
 
 
 def folder_md5(hashes: Mapping[str, str]) -> str:
-    """Return DVC's hash of a folder with these files, {relative POSIX path: MD5}."""
+    """Return DVC's MD5 of a folder with these files; it ends in .dir."""
     from dvc_data.hashfile.tree import Tree
 
     tree = Tree.from_list([{"relpath": name, "md5": md5} for name, md5 in hashes.items()])
@@ -88,12 +88,12 @@ def _build(root: Path, place: Path, repo: Any = None) -> Any:
 
 
 def object_path(store: Path, md5: str) -> Path:
-    """Return the path of an object in a cache, or in a remote on disk."""
+    """Return where a cache or local remote keeps the object with this MD5."""
     return store / "files" / "md5" / md5[:2] / md5[2:]
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """Return {path: MD5} of a folder's files by its list in a cache or remote; None if bad.
+    """Return {relative path: MD5} of a folder object in a store; None if missing or bad.
 
     None where the list is missing or damaged, or names a path outside of the folder.
     """
@@ -107,25 +107,25 @@ def listing(store: Path, md5: str) -> dict[str, str] | None:
 
 
 def holds(store: Path, md5: str) -> bool:
-    """Return whether a cache or remote on disk has an object, and of a folder all its files."""
+    """Return whether a store has this object, of a folder also all its files."""
     files = listing(store, md5) if md5.endswith(".dir") else {"": md5}
     return files is not None and all(object_path(store, h).is_file() for h in files.values())
 
 
 def is_damaged(file: Path, md5: str) -> bool:
-    """Return whether a file's MD5 differs from `md5` (a suffix `.dir` is ignored)."""
+    """Return whether a file's actual MD5 differs from `md5`."""
     return file_md5(file) != md5.removesuffix(".dir")
 
 
 def damaged_objects(root: Path, md5: str) -> list[Path]:
-    """Return the files in the cache of an output, a file or folder, that are damaged."""
+    """Return the damaged files in the cache for this MD5, of a folder also its files."""
     store = cache_folder(root)
     members = (listing(store, md5) or {}).values() if md5.endswith(".dir") else ()
     return [file for h in dict.fromkeys([md5, *members]) if (file := object_path(store, h)).is_file() and is_damaged(file, h)]
 
 
 def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
-    """Move a damaged output and its damaged cache files to a folder; return that folder.
+    """Move a damaged output and its cache files to a new folder; return the folder.
 
     DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.
     """
@@ -152,7 +152,7 @@ def _make_folders(folder: Path) -> Iterator[Path]:
 
 
 def link(store: Path, md5: str, place: Path) -> None:
-    """Link a file, or all files of a folder, from a cache to the free path `place`.
+    """Link an object of the cache, of a folder all its files, to the free path `place`.
 
     Hard links or copies replace symbolic links where the system allows none, as Windows does by default.
     """
@@ -173,7 +173,7 @@ def _link_file(source: Path, place: Path) -> None:
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a path leads into `folder`, or by a link into DVC's cache.
+    """Return whether a path, links followed, is in `folder` or DVC's cache.
 
     No other link is followed: it could show a file of this machine to whoever sees the results.
 
@@ -187,7 +187,7 @@ def lies_in(folder: Path, path: Path) -> bool:
 
 
 def is_cached(folder: Path, target: Path) -> bool:
-    """Return whether a resolved path lies in the DVC cache of the project of `folder`.
+    """Return whether a resolved path is in the DVC cache of the folder's project.
 
     The file need not exist.
     """

@@ -12,7 +12,7 @@ from qualm.registry.system.dvc_files import dvc_errors
 
 
 class RemoteStore:
-    """A remote of a checkout; as a context it holds DVC's lock of the checkout.
+    """Context manager for a DVC remote; holds the checkout's DVC lock.
 
     Every method may raise DvcStateError.
     """
@@ -39,12 +39,12 @@ class RemoteStore:
         self._repo.close()
 
     def has(self, hashes: Collection[str]) -> set[str]:
-        """Return the hashes whose objects the remote has now, by their names."""
+        """Return those of the MD5s whose objects the remote has, by name."""
         with self._errors():
             return set(self._odb.oids_exist(set(hashes))) if hashes else set()
 
     def put(self, hashes: Collection[str]) -> set[str]:
-        """Send objects of the cache that the remote lacks; return the hashes that failed.
+        """Send objects from the cache to the remote; return the MD5s that failed.
 
         Folders are sent after their files.
         """
@@ -57,14 +57,14 @@ class RemoteStore:
         return failed
 
     def get(self, hashes: Iterable[str]) -> None:
-        """Fetch objects that the remote has into the cache, checking hashes; of folders the list.
+        """Fetch objects that the remote has into the cache, verified; skip the others.
 
         Of a folder only its list of files is fetched.
         """
         self._transfer(self.has(set(hashes)), self._odb, self._repo.cache.local, "fetching from", verify=True)
 
     def put_runs(self) -> int | None:
-        """Send the run cache's records; return their number, None if the remote keeps none."""
+        """Send the run cache's records; return their number, None if not supported."""
         from dvc.stage.cache import RunCacheNotSupported
 
         with self._errors():
@@ -74,7 +74,7 @@ class RemoteStore:
                 return None
 
     def remove(self, md5: str) -> None:
-        """Remove an object, such as a damaged one, from the remote.
+        """Delete the object with this MD5 from the remote.
 
         DVC replaces none that is there by name.
         """
@@ -82,7 +82,7 @@ class RemoteStore:
             self._odb.fs.remove(self._odb.oid_to_path(md5))
 
     def _unfinished(self) -> set[Path]:
-        """Return the temporary files of interrupted uploads; none if the remote is not on disk."""
+        """Return the temporary files of broken uploads in a local remote; else empty."""
         return set(Path(self._odb.path).glob("*/.*.tmp")) if self._odb.fs.protocol == "local" else set()
 
     def _transfer(self, hashes: Collection[str], source: Any, target: Any, doing: str, **options: Any) -> set[str]:

@@ -19,7 +19,7 @@ MAX_CHARACTERS = 300
 
 
 def summarize_error(error: BaseException) -> str:
-    """Return class and message of an error on one line, cut to `MAX_CHARACTERS`."""
+    """Return "CLASS: message" of an error on one line, cut to MAX_CHARACTERS."""
     message = " ".join(str(error).split())
     if len(message) > MAX_CHARACTERS:
         message = f"{message[:MAX_CHARACTERS]}..."
@@ -27,7 +27,7 @@ def summarize_error(error: BaseException) -> str:
 
 
 def log_error(error: BaseException, name: str, root: Path | None) -> str:
-    """Log an error's traceback and library versions; return a sentence on where the log is.
+    """Write traceback and versions to a log file; return a sentence on where it is.
 
     Args:
         name: of the stage or command that failed; part of the file's name.
@@ -50,6 +50,6 @@ def log_error(error: BaseException, name: str, root: Path | None) -> str:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print the traceback to standard error if the environment asks for it."""
+    """Print the traceback to standard error if QUALM_TRACEBACK is set."""
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)

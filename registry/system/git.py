@@ -12,11 +12,11 @@ READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.h
 
 
 class GitError(Exception):
-    """git is not installed, or refused; the message says why."""
+    """Error that git is not installed or a git command failed."""
 
 
 def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
-    """Run a git command in `root` and return its standard output.
+    """Return the standard output of a git command in `root`; GitError if it fails.
 
     Raises:
         GitError: git is not installed, refuses, or takes more than `seconds`.
@@ -35,7 +35,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
 
 
 def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield (object name, bytes) of git objects."""
+    """Yield (blob name, content) of git objects, in the given order."""
     done = subprocess.run(
         ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True
     )
@@ -48,7 +48,7 @@ def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes
 
 
 def output(root: Path, *arguments: str) -> str | None:
-    """Return the output of a git command; None if git refuses or is not installed."""
+    """Return the standard output of a git command in `root`; None if it fails."""
     try:
         return git(root, *arguments)
     except GitError:
@@ -56,7 +56,7 @@ def output(root: Path, *arguments: str) -> str | None:
 
 
 def refusal(root: Path) -> str:
-    """Return git's message on why it cannot read a folder's repository; "" if it can."""
+    """Return why git cannot read a folder's repository; "" if it can."""
     try:
         git(root, "rev-parse", "--git-dir", seconds=TIMEOUT)
     except GitError as error:
@@ -65,7 +65,7 @@ def refusal(root: Path) -> str:
 
 
 def head_commit(root: Path) -> tuple[str, bool]:
-    """Return the commit and whether tracked files differ from it; ("", False) if git fails."""
+    """Return (commit hash, True if tracked files differ); ("", False) if git fails."""
     try:
         commit = git(root, "rev-parse", "HEAD", seconds=TIMEOUT).strip()
         return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=TIMEOUT).strip())

@@ -17,7 +17,7 @@ RIGHT = "right"
 
 @dataclass
 class Grid:
-    """A terminal table whose rows begin with a name, and which fits any width."""
+    """Terminal table whose first column holds names; it adapts to any width."""
 
     columns: Sequence[tuple[str, str]]
     """(heading, `left` or `right`) of each column; the first one holds the names."""
@@ -25,7 +25,7 @@ class Grid:
     rows: list[list[Text]] = field(default_factory=list)
 
     def add(self, *cells: str | Text, style: str = "") -> None:
-        """Append a row; `style` applies to all its cells."""
+        """Append a row of cells, one per column, all in this style."""
         row = [cell.copy() if isinstance(cell, Text) else Text(cell) for cell in cells]
         for cell in row:
             cell.stylize_before(style)
@@ -35,7 +35,7 @@ class Grid:
         return _wide(self._widths(), GAPS[-1]) <= width
 
     def print(self, console: Console) -> None:
-        """Print the table in the widest shape that the terminal has room for."""
+        """Print the table in the widest layout that fits the terminal."""
         for line in self.lines(console.width):
             console.print(line, overflow="fold")
 
@@ -58,7 +58,7 @@ class Grid:
                     yield Text.assemble("  ", (f"{heading.replace(chr(10), '/')}: ", "dim"), value)
 
     def _stacked(self, widths: Sequence[int], gap: int) -> Iterator[Text]:
-        """Yield each name on a line of its own, with the values below it."""
+        """Yield lines: each name on its own, the values below it."""
         yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths, gap)
         for name, *values in self.rows:
             yield name
@@ -72,7 +72,7 @@ class Grid:
 
 
 def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
-    """Yield the table in grids of as many columns as fit `width`, at least one each."""
+    """Yield grids for consecutive parts of `names`, as many as fit `width` each."""
     start = 0
     while start < len(names):
         end = start + 1

@@ -14,7 +14,7 @@ from qualm.registry.text import escape_hidden, is_hidden
 
 
 class Guarded:
-    """A text stream that escapes control characters."""
+    """Text stream that writes control characters as escapes to another stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
@@ -39,7 +39,7 @@ class Guarded:
 
 
 def guard() -> None:
-    """Put the guard before standard output and standard error, once per process."""
+    """Wrap standard output and error in `Guarded`, once per process."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, Guarded):

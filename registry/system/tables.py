@@ -10,7 +10,7 @@ from qualm.registry.system.console import Console
 
 
 def plain_table(title: Text) -> Table:
-    """Return an empty Rich table without lines, its title on the left."""
+    """Return an empty Rich table with this title and without lines."""
     if title.cell_len <= Console().width:
         title.no_wrap, title.overflow = True, "ignore"  # it may be wider than the table
     return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -21,7 +21,7 @@ MIN_FILLED = 95
 
 
 def folded(text: str, width: int) -> str:
-    """Return a docstring rewrapped to `width` characters, parameters' texts indented."""
+    """Return a docstring rewrapped to `width` characters, lists indented."""
     lines: list[str] = []
     long = False
     for line in text.splitlines():

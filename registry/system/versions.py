@@ -20,7 +20,7 @@ UNLISTED_EXTRAS = frozenset({"all", "dev", "docs"})
 
 
 def describe_versions() -> list[str]:
-    """Return lines of text with the versions of Qualm, Python, the platform and libraries.
+    """Return lines: Qualm, Python and platform, then libraries by extra.
 
     The libraries of the base installation come first, then those of each extra; last the libraries that are newer than tested.
     """
@@ -39,7 +39,7 @@ def describe_versions() -> list[str]:
 
 
 def newer_than_tested() -> list[str]:
-    """Return `NAME INSTALLED (tested TESTED)` for each library newer than the lock file's.
+    """Return "NAME INSTALLED (tested TESTED)" per library newer than in requirements.lock.
 
     Builds of one release, such as 2.13.0+cpu and 2.13.0, count as equal. Libraries that the lock file does not list are left out.
     """
@@ -63,7 +63,7 @@ def tested_versions() -> dict[str, str]:
 
 
 def library_groups() -> dict[str, list[str]]:
-    """Return {extra: names of the libraries that Qualm requires for it}.
+    """Return {"base" or extra: names of its libraries}; {} if Qualm is not installed.
 
     A library that several groups require is listed in the first one. Where Qualm is on the path but not installed there are no groups.
     """
@@ -91,7 +91,7 @@ def _is_of_extra(requirement: Requirement, extra: str) -> bool:
 
 
 def installed_version(name: str) -> str | None:
-    """Return a library's version without importing it; None if it is not installed."""
+    """Return a distribution's version; None if it is not installed."""
     try:
         return metadata.version(name)
     except PackageNotFoundError:

@@ -30,16 +30,16 @@ class Answers:
         return len(self.confidence)
 
     def rescaled(self, temperature: float | Floats, shift: float | Floats = 0.0) -> Answers:
-        """Return the answers with rescaled confidences (`rescale_confidence`); 0 and 1 stay."""
+        """Return a copy with confidences rescaled by `rescale_confidence`; 0 and 1 stay."""
         return replace(self, confidence=rescale_confidence(self.confidence, temperature, shift))
 
     def becomes_abstention(self, threshold: float | Floats) -> NDArray[np.bool_]:
-        """Return a mask (n,) of the answers below the threshold that are no abstentions yet."""
+        """Return a mask (n,): confidence is below `threshold` and the answer is no abstention."""
         turned: NDArray[np.bool_] = (self.confidence < threshold) & (self.pred_is_idk == 0)
         return turned
 
     def abstain_below(self, threshold: float | Floats) -> Answers:
-        """Return the answers with those below the threshold, one or per answer, made abstentions."""
+        """Return a copy in which answers with confidence below `threshold` are made abstentions."""
         turned = self.becomes_abstention(threshold)
         other = 1 - self.confidence if self.turned_confidence == "complement" else self.confidence
         return replace(

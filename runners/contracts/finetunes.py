@@ -31,7 +31,7 @@ class FinetuneContext:
     """The running stage; None outside of one, where no model can be asked."""
 
     def prompt(self, dataset: str) -> Prompt:
-        """Return the prompt settings with which a dataset is asked, without few-shot examples."""
+        """Return a dataset's prompt settings, without few-shot examples; DEFAULT outside a stage."""
         return Prompt(**self.stage.params.get("prompts", {}).get(dataset, {})) if self.stage else DEFAULT
 
     @property
@@ -49,7 +49,7 @@ class FinetuneContext:
         return self.datasets[name]
 
     def model(self, name: str) -> Any:
-        """Create a base model of the spec by its plugin, without reading its weights.
+        """Create the named base model of the spec by its plugin, without reading its weights.
 
         Raises:
             FinetuneError: the stage does not have it.

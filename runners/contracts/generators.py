@@ -24,7 +24,7 @@ class Message:
 
 
 def chat(text: str, *images: bytes) -> list[Message]:
-    """Return a conversation of one user's turn: the images, then the text."""
+    """Return a list of one user message that shows the images, then the text."""
     return [Message("user", text, images)]
 
 

@@ -44,7 +44,7 @@ class Weights:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
 
     def rows(self, chosen: NDArray[Any]) -> Weights:
-        """Return the weights of the chosen rows (a mask or indices)."""
+        """Return the weights (B, chosen rows), in all resamples; `chosen` is a mask or indices."""
         return Weights(self.counts, self.group[chosen])
 
 

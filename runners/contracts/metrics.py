@@ -27,7 +27,7 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
-    """Return the weighted mean, (B,), of a column over the rows where `chosen` is 1."""
+    """Return the weighted mean (B,) of a column over rows where `chosen` is 1; NaN if none."""
     sums = weights @ np.column_stack([column * chosen, chosen])
     return ratio(sums[:, 0], sums[:, 1])
 
@@ -38,7 +38,7 @@ def chosen_rows(is_calibration: Floats, rows: str) -> Floats:
 
 
 def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
-    """Return per row 1.0 if every row of its group is right, else 0.0, and the group's size.
+    """Return two arrays (n,): 1.0 where a row's whole group is right, else 0.0; group sizes.
 
     >>> whole_groups(np.array([1.0, 1, 0]), np.array([7.0, 7, 3]))
     (array([1., 1., 0.]), array([2., 2., 1.]))

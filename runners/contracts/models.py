@@ -78,7 +78,7 @@ _ANY_SIZE = (f"{GRADIENT}/", f"{EVIDENCE}/")
 
 
 def round_part(name: str, part: Part) -> Part:
-    """Return a part that was computed here with its numbers rounded for storage."""
+    """Return a copy of a locally computed part with its numbers rounded for storage."""
 
     def rounded(values: list[float] | None, how: Callable[[float], float] = stored_value) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
@@ -126,7 +126,7 @@ class Request:
 
     @property
     def own_pictures(self) -> int:
-        """Return the number of images that belong to the question, not to examples."""
+        """Return the number of images of the question, without those of few-shot examples."""
         return self.asked.own_images(self.pictures)
 
 
@@ -168,10 +168,13 @@ class Model(Protocol):
         """Tokenise prompts and process images of a batch; called from several threads."""
 
     def load(self) -> torch.nn.Module:
-        """Read the weights, once; the caller moves the module to the device."""
+        """Read the weights and return the module, once; the caller moves it to the device."""
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
-        """Compute the wanted parts of each request, in order; all or no requests have options."""
+        """Return a dict part name -> Part for each request, in order.
+
+        Either all requests have options or none has.
+        """
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class PairContext:
         self.dropped[reason] += count
 
     def takes(self, split: str) -> bool:
-        """Return whether the limit allows one more pair of a split; if so, count it."""
+        """Return whether the limit allows one more pair of a split, and count it if so."""
         key = split if split in self.limit else ""
         if key not in self.limit:
             return True
@@ -63,7 +63,7 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield source rows in batches as large as the number of missing pairs requires.
+        """Yield batches (lists) of rows, each as large as the number of missing pairs requires.
 
         Without a limit there is one batch.
 

@@ -55,7 +55,7 @@ def internal_parts(column: str, draws: int) -> list[str]:
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
-    """Return a part's signal inside the model and its draw (0: greedy); None for other parts."""
+    """Return (signal, draw number) of a part inside the model; 0: greedy; None for others."""
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
@@ -68,7 +68,9 @@ def is_signal(part: str) -> bool:
 
 
 def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
-    """Return the names of the answers and draws that a signal is about; () for other parts.
+    """Return the parts (answer, draws) that a signal is about; () for prompts and no signals.
+
+    `draws` is the number of draws of the sample, which matters for signals about all of them.
 
     >>> subjects_of("p_true"), subjects_of("p_true_sampling", 2), subjects_of("hidden_states/0.5/answer_last 3")
     (('answer',), ('answer', 'draw 1', 'draw 2'), ('draw 3',))
@@ -99,7 +101,12 @@ def family_of(kind: str) -> str:
 
 
 def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
-    """Return the likeliest tokens' log-probabilities by position; None if a stored part has none, or malformed ones."""
+    """Return k top log-probabilities per token position, highest first; None if malformed.
+
+    Args:
+        logprobs: stored flat, k per position.
+        numbers: k, as its first item.
+    """
     k = int(numbers[0]) if numbers else 0
     if not logprobs or k < 2 or len(logprobs) % k:
         return None
@@ -108,7 +115,7 @@ def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float]
 
 
 def read_top_tokens(text: str | None) -> list[list[str]] | None:
-    """Return the texts of the likeliest tokens by position; None if a stored part has none, or malformed ones."""
+    """Parse JSON into the likeliest tokens' texts per position; None if missing or malformed."""
     try:
         rows = top_token_texts(json.loads(text or "null"))
         if isinstance(rows, ImplausibleReason) or not rows or min(map(len, rows)) < 2:

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ProbeDesign:
-    """Features of answers, and the network that classifies them."""
+    """Features of answers and the network to train on them, as a probe plugin returns it."""
 
     features: Floats
     """(n, d); standardised by mean and standard deviation of the training rows."""

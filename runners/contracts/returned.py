@@ -68,7 +68,7 @@ def check_list(plugin: Plugin, where: str, value: Any, n: int, kind: type, *othe
 
 
 def check_perturbed(file: str, where: str, modality: str, source: Any, output: Any) -> Any:
-    """Return a perturbed item, or None; StageError if its type, size or mode is wrong."""
+    """Return `output`, a perturbed item or None; StageError if type, size or mode is wrong."""
     if output is None:
         return None
     if modality == "cross":

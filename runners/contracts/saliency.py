@@ -50,7 +50,7 @@ class Target:
 
 
 def answer_of(row: Row) -> str | None:
-    """Return a row's most common reference, or its right option; None if there is neither."""
+    """Return a row's commonest reference, else its right option's text; None if unanswerable."""
     if not row["answerable"]:
         return None
     if row["references"]:

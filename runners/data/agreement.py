@@ -17,7 +17,7 @@ Votes = Sequence[Sequence[str]]
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
-    """Return Wilson's score interval of the share successes / n; None for n = 0.
+    """Return Wilson's (low, high) interval of the share successes / n; None for n = 0.
 
     (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n), within [0, 1]. Items are assumed independent.
     (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927)
@@ -37,7 +37,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] |
 
 
 def raw_agreement(votes: Votes) -> float | None:
-    """Return the share of agreeing pairs of raters, averaged over items; None without pairs."""
+    """Return the share of agreeing rater pairs (0..1), mean over items; None without pairs."""
     shares = [_agreeing(v) for v in votes if len(v) > 1]
     return sum(shares) / len(shares) if shares else None
 
@@ -48,9 +48,9 @@ def _agreeing(labels: Sequence[str]) -> float:
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e), 0 = as by chance; None if undefined.
+    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e); None without items or if p_e = 1.
 
-    p_e is from each rater's own shares. None without items, or if p_e = 1: both always gave the same label.
+    0 is agreement as by chance. p_e is from each rater's own shares; it is 1 if both always gave the same label.
     (Cohen, "A coefficient of agreement for nominal scales", 1960)
     """
     if len(first) != len(second):
@@ -65,9 +65,9 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
 
 
 def fleiss_kappa(votes: Votes) -> float | None:
-    """Return Fleiss' kappa of items with equally many labels; None if undefined.
+    """Return Fleiss' kappa; None without items, with < 2 labels each, or one label only.
 
-    None without items, with fewer than two labels each, or if every label is the same.
+    Every item must have equally many labels.
     (Fleiss, "Measuring nominal scale agreement among many raters", 1971)
     """
     sizes = {len(v) for v in votes}
@@ -83,7 +83,7 @@ def fleiss_kappa(votes: Votes) -> float | None:
 
 
 def krippendorff_alpha(votes: Votes) -> float | None:
-    """Return Krippendorff's alpha of nominal labels, 1 - D_o / D_e; None if undefined.
+    """Return Krippendorff's nominal alpha, 1 - D_o / D_e; None if no two labels differ.
 
     Items may have any number of raters; those with one label are left out. Disagreeing ordered pairs within an item of m_u labels weigh
     1/(m_u - 1) each (D_o), and are compared with those among all pairable labels (D_e). None if only one label occurs.
@@ -102,7 +102,7 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a coefficient's jackknife interval in [-1, 1]; None if undefined or few items.
+    """Return (low, high) of a coefficient by jackknife; None if undefined or < 5 items.
 
     Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
     fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing

@@ -41,7 +41,7 @@ class Samples:
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def filter_table(self, table: pa.Table) -> pa.Table:
-        """Return a table without the rows about samples that are not among these."""
+        """Return a table without rows about those samples of the dataset that are not among these."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
@@ -60,7 +60,7 @@ class Samples:
 
     @cached_property
     def truth(self) -> Ints:
-        """Return the index of the right option (n,), -1 if there is none."""
+        """Return the index of the right option (n,), -1 if none is known or the question is open."""
         return np.asarray(pc.fill_null(self.table["answer_index"], -1).to_numpy(), dtype=np.int64)
 
     @cached_property
@@ -90,7 +90,7 @@ class Samples:
 
     @cached_property
     def evidence(self) -> list[str | None]:
-        """Return a text per sample with facts about its image, for judges; None without any."""
+        """Return a text per sample with facts about its image, for judges; None if it has none."""
         return self.values(EVIDENCE)
 
     @cached_property
@@ -117,7 +117,7 @@ class Samples:
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str) -> Floats:
-        """Return the index (n,) of each sample's value of a column or meta key; NaN without one.
+        """Return the rank (n,) of each sample's value of a field, among sorted values; NaN: none.
 
         Values are sorted.
 
@@ -128,7 +128,7 @@ class Samples:
         return self._coded[name]
 
     def partition(self, fields: str) -> tuple[Ints, list[str]]:
-        """Return each sample's part number (-1: a field is empty), and the sorted part names.
+        """Return ((n,) part number, -1 if a field is empty; sorted part names) for `FIELD*FIELD`.
 
         Returns:
             (n,) the number of each sample's part, -1 where it lacks a value, and the parts' values, sorted.
@@ -159,7 +159,7 @@ class Samples:
 
 
 def check_fields(spec_key: str, fields: Sequence[str], datasets: Sequence[Samples]) -> None:
-    """Raise StageError if a field, a column or meta key, is empty in all datasets."""
+    """Raise StageError, with `spec_key`, if a column or meta key is empty in all datasets."""
     for name in fields:
         if name != "group" and all(samples.texts(name).null_count == samples.n for samples in datasets):
             keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}
@@ -204,7 +204,7 @@ def rank_texts(values: pa.Array) -> Ints:
 
 
 def meta_values(column: pa.ChunkedArray, key: str) -> pa.Array:
-    """Return the value of a key per row of a map column; null if absent, the last of several."""
+    """Return the value of a key per row of a map column; null if absent, the last if repeated."""
     parts = [pa.array([], pa.string())]
     for chunk in column.chunks:
         starts = chunk.offsets.to_numpy()
@@ -227,14 +227,14 @@ def read_samples(name: str, folder: str | Path) -> Samples:
 
 
 def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
-    """Return variant -> greedy answers of a generations file, in order of appearance."""
+    """Return the greedy answers of a generations file by variant, in order of appearance."""
     table = read_greedy(path, list(dict.fromkeys(["sample_id", "variant", "draw", *columns])))
     variants = pc.unique(table["variant"]).to_pylist()
     return {v: table if len(variants) == 1 else table.filter(pc.equal(table["variant"], v)) for v in variants}
 
 
 def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = None) -> pa.Table:
-    """Return the greedy answers of one variant, or of all, from a generations file.
+    """Return the greedy answers of one variant, or of all if None, of a generations file.
 
     `columns` must include `draw` and `variant`.
     """
@@ -247,7 +247,7 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
 
 
 def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """Convert a list column to an array (n, width) at `rows`; NaN where nothing is given."""
+    """Place list i of a column in row rows[i] of an array (n, width); NaN elsewhere."""
     result = np.full((n, width), np.nan)
     values, lengths = flatten_lists(column)
     if lengths.max(initial=0) > width:
@@ -259,13 +259,13 @@ def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats
 
 
 def flatten_lists(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
-    """Return all numbers of a list column in one array, and each list's length (null: 0)."""
+    """Return (all numbers of a list column in one array, each list's length; null: 0)."""
     whole = column.combine_chunks()
     return np.asarray(pc.list_flatten(whole), dtype=np.float64), np.asarray(pc.fill_null(pc.list_value_length(whole), 0), dtype=np.int64)
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
-    """Return the softmax (n, K) over each question's option logits; NaN rows where undefined.
+    """Return the softmax (n, K) over each sample's option logits; NaN rows where undefined.
 
     In single precision every step is rounded to float32.
 
@@ -293,7 +293,7 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
 
 
 def plugin_column(values: pa.ChunkedArray) -> Any:
-    """Convert an Arrow column to an array or list, as plugins read it; draws to nested lists."""
+    """Return a column as plugins read it: floats (n,), texts, arrays or nested lists."""
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
         items = plugin_column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))

@@ -119,13 +119,13 @@ def pixel_digest(image: PIL.Image.Image) -> str:
 
 
 def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
-    """Return one digest of several images in order; "" for none."""
+    """Return one digest of several images in order; of one, its `pixel_digest`; "" of none."""
     own = [pixel_digest(image) for image in images]
     return own[0] if len(own) == 1 else hashlib.sha256("\n".join(["pictures", *own]).encode()).hexdigest() if own else ""
 
 
 def open_segments(folder: Path, touch: bool = True) -> Segments:
-    """Open a folder's segments without invalid rows; `touch` sets damaged files aside."""
+    """Open a folder of segments; only valid rows are read, `touch` sets damaged files aside."""
     return Segments(folder, SCHEMA, touch, drop_invalid, (STATES,))
 
 
@@ -154,11 +154,11 @@ class StoredAnswers(ABC):
 
     @property
     def damaged(self) -> int:
-        """Return the number of damaged segments."""
+        """Return the number of damaged segments in all folders."""
         return sum(source.damaged for source in self._sources.values())
 
     def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return a mask of the keys whose parts are stored."""
+        """Return a mask (n,) of the keys whose parts are stored."""
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
@@ -181,7 +181,7 @@ class StoredAnswers(ABC):
 
     @abstractmethod
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Store parts that were computed together; `names` are those of the parts."""
+        """Store parts that were computed together; `names`: each part's name, such as `answer`."""
 
     def origins(self, keys: Sequence[bytes]) -> list[str]:
         """Return the name of the folder that holds each key's part; "" if it is not stored."""
@@ -191,7 +191,7 @@ class StoredAnswers(ABC):
         return [(name, folder) for folder, source in self._sources.items() for name in source.names()]
 
     def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Sort segments by precedence for repeated keys."""
+        """Sort (segment, folder) names by precedence for repeated keys: `self.folder` first."""
         return sorted(names, key=lambda name: (name[1] != self.folder.name, name))
 
     def _read(self, name: tuple[str, str]) -> pa.Table | None:
@@ -288,7 +288,7 @@ class Store(StoredAnswers):
             self._open()
 
     def forget(self, keys: Sequence[bytes]) -> int:
-        """Remove parts from all folders so that they are computed again; return the number found.
+        """Remove the parts of these keys from all folders; return the number of keys found.
 
         A kill leaves each part as it was or removed. Segments without the parts take the places of those with them.
         """
@@ -306,7 +306,7 @@ class Store(StoredAnswers):
         return found
 
     def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Sort segments by time of writing, the same for every reader."""
+        """Sort (segment, folder) names by time of writing, the same for every reader."""
         return sorted(names)
 
     def _writable(self) -> Path:
@@ -350,7 +350,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
-    """Set fields with impossible numbers to None; return the part and a reason ("": none)."""
+    """Return (part with fields of impossible numbers set to None, reason or "")."""
     table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:
@@ -377,7 +377,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
-    """Return column -> mask of the rows whose numbers are impossible, of a table of parts."""
+    """Return, by column, a mask of the rows of a table of parts with impossible numbers in it."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))

@@ -49,11 +49,11 @@ class AssembledPictures:
         self.digests: dict[str, tuple[str, Path]] = {}
 
     def made_by(self, recipe: str) -> set[str]:
-        """Return the ids of the images that a recipe made."""
+        """Return the ids of all images in the folder of the recipe of this label."""
         return self._made[recipe]
 
     def hashes(self, ids: set[str]) -> dict[str, int | None]:
-        """Return image id -> perceptual hash; None for an image that cannot be decoded.
+        """Return the perceptual hash by image id; None for an image that cannot be decoded.
 
         Raises:
             StageError: two different images have one id.
@@ -71,7 +71,7 @@ class AssembledPictures:
         return hash_of
 
     def rows(self, ids: set[str]) -> Iterator[dict[str, Any]]:
-        """Yield the row of IMAGES of each of these ids once."""
+        """Yield one IMAGES row per image of `ids` that a sample uses, folder by folder."""
         done: set[str] = set()
         for _, row in self._stream(ids):
             if row["image_id"] not in done:

@@ -38,13 +38,13 @@ class BalancedDraw:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return counts for the stage's record."""
+        """Return numbers of samples drawn and left out, by message of the stage's record."""
         left_out = {"left out (balance)": self.left_out, "left out (of no class)": self.undefined}
         return {f"{TAKEN}({name})": n for name, n in self.taken.items()} | {why: n for why, n in left_out.items() if n}
 
 
 def balance_samples(samples: Samples, is_scored: NDArray[np.bool_], options: Mapping[str, Any]) -> BalancedDraw:
-    """Return a draw of equally many scored samples of each class, beside all unscored ones.
+    """Draw equally many scored samples of each class; keep all samples that are not scored.
 
     Within a class, samples are ordered by a hash of seed and id, the first of every group before the second of any. So as many groups as
     possible are drawn, and a larger `take` only adds samples.

@@ -70,7 +70,7 @@ class Curated:
 
 
 def read_decisions(path: Path) -> list[Decision]:
-    """Read a table of decisions, sorted, from its path or its entry's; empty without the file.
+    """Return decisions, sorted, from a CSV file or a folder's decisions.csv; [] if missing.
 
     Raises:
         CurationError: wrong columns, an unknown decision, or two decisions of one reviewer on one question.
@@ -143,7 +143,7 @@ def combine_digests(digests: Sequence[str]) -> str:
 
 
 def decide_by_majority(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """Return (sample_id, content) -> `valid`, one of REASONS, or `unresolved`, by majority."""
+    """Return `valid`, one of REASONS or `unresolved` by (sample_id, content), without skips."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
@@ -168,7 +168,7 @@ def curate(
     splits: Collection[str] = ("test",),
     claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
-    """Filter splits of a dataset by reviewers' decisions; return remaining ids and facts.
+    """Filter `splits` of a dataset by reviewers' decisions; return remaining ids and facts.
 
     Args:
         samples: rows of SAMPLES of all splits.
@@ -227,7 +227,7 @@ def curate(
 
 
 def without_lone_pairs(samples: pa.Table) -> pa.Table:
-    """Return all samples, with `pair_id` null where the pair's other member is missing."""
+    """Return all samples, with `pair_id` set to null where no other row has the same."""
     counts = Counter(samples["pair_id"].to_pylist())
     ids = [name if counts[name] > 1 else None for name in samples["pair_id"].to_pylist()]
     return samples.set_column(samples.schema.get_field_index("pair_id"), samples.schema.field("pair_id"), pa.array(ids, pa.string()))
@@ -241,7 +241,7 @@ def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
 
 
 def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
-    """Return image id -> digest of pixels, each from the first folder that has the image."""
+    """Return the pixel digest by image id, from the first folder with it; others are absent."""
     digests: dict[str, str] = {}
     for folder in folders:
         if len(digests) < len(ids) and (folder / "images").is_dir():
@@ -252,10 +252,10 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
     return digests
 
 
-def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Return a row per group, and of all if `total`: counts of verdicts, valid share, its CI."""
+def _shares(group_verdicts: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
+    """Return rows of verdict counts, valid share and interval per group; `total` adds `all`."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for group, verdict in groups:
+    for group, verdict in group_verdicts:
         for name in (group, "all") if total else (group,):
             counts[name][verdict] += 1
     rows = []

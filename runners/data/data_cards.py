@@ -54,7 +54,7 @@ class CardTable:
 
 
 def write_card(stage: Stage, card: DataCard, samples: Path, target: str, perturbed: Set[str] = frozenset()) -> None:
-    """Write a dataset's card, with counts of its samples, and publish it at `target`."""
+    """Publish a dataset's card with its counts; `perturbed`: ids of images a recipe made."""
     counts = statistics(read_counted_samples(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")
@@ -73,7 +73,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 
 
 def parents_and_sources(datasets: Mapping[str, str], card_paths: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the datasets that a stage reads, with DVC versions, and their original sources."""
+    """Return (datasets as `name` and DVC `version`, their cards' distinct original sources)."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in card_paths:
@@ -134,7 +134,7 @@ def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
 
 
 def _table(counts: Mapping[str, Any]) -> list[str]:
-    """Return a Markdown table of question counts by split and category."""
+    """Return the lines of a Markdown table of question counts by split and category."""
     lines = ["| split | category | answerable | not answerable | images |", "|---|---|---|---|---|"]
     for split in counts["splits"]:
         for category in (*counts["categories"], ALL):

@@ -41,7 +41,7 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class VariantInput:
-    """Question and encoded images of one sample under a variant."""
+    """One sample's question and encoded images under one variant, made by `Variant.item`."""
 
     sample_id: str
     question: str
@@ -88,13 +88,13 @@ class Variant:
     args: Mapping[str, Any] | None = None
     module: str = ""
     """Dotted name of the plugin."""
-    folders: Mapping[str, Made] | None = None
+    folders: Mapping[str, VariantSource] | None = None
     """By dataset, samples that are perturbed already."""
     scored_only: bool = False
     """Only scored rows have this variant: thresholds are chosen on clean answers."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return the question and image files of a row; None if the variant does not apply.
+        """Return a row's input before run-time perturbation; None if the variant does not apply.
 
         Raises:
             BrokenSampleError: its image is missing.
@@ -102,7 +102,7 @@ class Variant:
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: VariantInput, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Return the perturbed (image, question) of a sample; None if it does not apply."""
+        """Return a one-image sample's perturbed (image, question); None if it does not apply."""
         if self.function is None:
             return image, item.question
         file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
@@ -123,7 +123,7 @@ class Variant:
         return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
     def perturb(self, seed: int, item: VariantInput, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Return a sample's perturbed (images, question); None if the variant does not apply.
+        """Return a sample's perturbed (images, question), as is if clean; None if inapplicable.
 
         Several images are perturbed one by one with their own random numbers, text between image marks piece by piece; all must succeed.
         A cross-modal perturbation needs a single image.
@@ -158,12 +158,12 @@ class Variant:
         return None if find_mark_problem(question, len(item.files)) else (tuple(images), question)
 
     def fits(self, has_image: bool) -> bool:
-        """Return whether the variant applies to samples that have an image, or have none."""
+        """Return whether the variant applies to samples with an image (`has_image`) or without."""
         return has_image or self.modality not in ("image", "cross")
 
 
 def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
-    """Load the variants of a stage's parameters with their plugins.
+    """Return a Variant, with its plugin loaded, per entry of a stage's parameters, in order.
 
     Args:
         folders_by_variant: variant -> dataset -> folder, for variants made by stages of their own.
@@ -171,7 +171,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
     variants = []
     for entry in entries:
         if "picture" in entry:
-            blinded: Mapping[str, Made] = defaultdict(partial(Blinded, entry["picture"]))
+            blinded: Mapping[str, VariantSource] = defaultdict(partial(Blinded, entry["picture"]))
             variants.append(Variant(entry["variant"], "image", folders=blinded, scored_only=True))
             continue
         if entry["plugin"] is None:
@@ -190,7 +190,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply every perturbation to a sample of each dataset, before a model is loaded.
+    """Apply each perturbation to one sample per dataset; StageError if it breaks its contract.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -212,7 +212,7 @@ def part_seed_id(sample_id: str, number: int) -> str:
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
-class Made(Protocol):
+class VariantSource(Protocol):
     """Source of samples under a variant whose inputs are not perturbed at run time."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
@@ -284,7 +284,7 @@ class DatasetFolder:
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
-        """Return ids, image ids, questions and options by row."""
+        """Return per row a dict of `sample_id`, `image_id`, `question` and `choices`."""
         return list(self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist())
 
     @cached_property
@@ -299,7 +299,7 @@ class DatasetFolder:
 
     @cached_property
     def unrelated(self) -> dict[str, int]:
-        """Return sample id -> row of an unrelated sample with as many images; absent without one."""
+        """Return the row of an unrelated sample with as many images, by sample id, where any."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
@@ -391,7 +391,7 @@ class _Pictures:
     """Encoded images by id, from Parquet files, with a cache of row groups."""
 
     def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
-        """`keep`: bytes of row groups in memory."""
+        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes."""
         self._lock = threading.Lock()
         self._keep = keep
         self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
@@ -428,7 +428,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return sample id -> index of a row of another image and group; absent without one.
+    """Return, by sample id, the index of a row of another image and group; absent if none.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

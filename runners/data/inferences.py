@@ -67,7 +67,7 @@ class Inferences:
             self._rows.setdefault(key, row)
 
     def _parse_line(self, body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
-        """Parse a line's keys and logits; raise ValueError, TypeError or KeyError if damaged."""
+        """Parse a line to (keys, logits (n, classes)); ValueError, TypeError, KeyError if damaged."""
         entry = json.loads(body)
         keys = base64.b64decode(entry["keys"])
         logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, self._classes)

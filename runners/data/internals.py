@@ -23,7 +23,7 @@ _KEY = (("sample_id", pa.string()), ("variant", pa.string()), ("draw", pa.int16(
 
 
 def schema(signals: Sequence[str]) -> pa.Schema:
-    """Return the schema of a table with these signals as columns."""
+    """Return the schema of a table of sample_id, variant, draw and these signals."""
     return pa.schema([*_KEY, *((signal, pa.list_(pa.float64() if parse_internal(signal).exact else pa.float16())) for signal in signals)])
 
 
@@ -39,7 +39,7 @@ def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[st
 
 
 def read_internals(path: Path, variant: str, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a table of keys and signals of one variant per row group."""
+    """Yield a table of keys and signals per row group with rows of a variant, in file order."""
     if not path.is_file():
         raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
     names = [name for name, _ in _KEY]

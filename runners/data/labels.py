@@ -48,7 +48,7 @@ class AnswerLabels:
     by_answer_set: dict[AnswerSet, list[AnswerLabel]] = field(default_factory=dict)
 
     def columns(self, answer_set: AnswerSet, samples: Samples, answers: pa.Table) -> tuple[dict[str, Floats], str]:
-        """Return columns `labelled` and `people_rating` of (model, dataset, variant), or why not.
+        """Return ({`labelled`, `people_rating`: (n,)}, "") for an answer set, or ({}, why not).
 
         Args:
             answer_set: model, dataset and variant of the answers.
@@ -141,5 +141,5 @@ def _read(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _words(text: str) -> str:
-    """Return a text without differences of white space, which spreadsheets change."""
+    """Return a text with single spaces between words, as spreadsheets change white space."""
     return " ".join(text.split())

@@ -19,7 +19,7 @@ BLOCK = 1 << 24
 
 
 def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (i, j, bits) where first[i] and second[j] differ in at most `distance` bits.
+    """Yield (i, j, bits), unsorted, where first[i] and second[j] differ in <= `distance` bits.
 
     The comparison is exhaustive, in blocks: 100,000 against 10,000 hashes take seconds.
     """
@@ -64,10 +64,12 @@ def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
 
 
 def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int) -> tuple[dict[str, Any], set[str]]:
-    """Find near-duplicate images across splits; return facts, and pair ids to leave out.
+    """Return (facts as JSON, pair ids to leave out) about near-duplicates across splits.
 
     Args:
         samples: rows of SAMPLES whose splits share no image.
+        hashes: image id -> perceptual hash; images without one are ignored.
+        distance: largest number of differing bits of a near-duplicate.
 
     Returns:
         Facts as JSON: how many pairs of images, between which splits, and the closest of them; and the pairs of questions

@@ -67,14 +67,14 @@ class Holding:
 
 
 def list_holdings(root: Path) -> list[Holding]:
-    """Return the contents of every folder of the store, checked, the last used first."""
+    """Return a checked Holding per folder of the store, last used first; [] without a store."""
     folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
     return sorted((_measure_folder(folder) for folder in folders), key=lambda h: -h.last_use)
 
 
 @dataclass
 class CollectResult:
-    """Counts of what `collect` did, or would do."""
+    """Numbers and folders that `collect` merged, dropped or removed, or would with `dry`."""
 
     merged: int = 0
     """Number of merged segments."""
@@ -97,13 +97,13 @@ def collect(
     dry: bool = False,
     grace: float | None = None,
 ) -> CollectResult:
-    """Remove unwanted answers and leftovers, merge segments (unless `dry`); return the counts.
+    """Remove unwanted folders, leftovers and repeated rows; merge segments; return the counts.
 
     Args:
         root: folder of all stores.
         older_than: remove answers that no run has used for this number of days.
         unused: remove answers for which this is true; combined with `older_than` by "and".
-        dry: change nothing, only count.
+        dry: change and merge nothing, only count.
         grace: seconds for which a retired segment stays; `GRACE_SECONDS` by default.
     """
     done, grace = CollectResult(), GRACE_SECONDS if grace is None else grace
@@ -169,7 +169,7 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbouring segments, unless `dry`; return about how many bytes that saves.
+    """Merge small neighbouring segments, counting in `done`; return estimated bytes saved.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Merge the first rows of segments into one, unless `dry`; return the bytes that saves."""
+    """Merge the first rows of segments into one; return the bytes of memory that saves."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
@@ -215,7 +215,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
 
 
 def _first_rows(segments: Segments) -> dict[str, Mask]:
-    """Return segment name -> mask of its rows whose keys occur for the first time."""
+    """Return, by segment name, a mask of its rows whose keys occur for the first time."""
     keys = {name: copy_key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
     # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.

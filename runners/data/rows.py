@@ -30,10 +30,10 @@ def as_sample(row: Mapping[str, Any]) -> Sample:
 
 
 def choose_stratified(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
-    """Return `limit` sample ids, stratified by category, by seed; a larger limit only adds.
+    """Return up to `limit` ids of (id, category) pairs, stratified by category, by seed.
 
     Samples of a category are ordered by a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
-    lowest `limit` ranks of all categories are taken.
+    lowest `limit` ranks of all categories are taken, so a larger limit only adds samples.
 
     Args:
         samples: (sample_id, category) pairs.
@@ -92,7 +92,7 @@ SHOWN = 5
 
 
 def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:
-    """Count left-out records by reason, print some, and write all to a CSV file of the run."""
+    """Count faults by reason in the stage's record, print some, and write all to a CSV file."""
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.{dataset}.left_out.csv"
     path.unlink(missing_ok=True)
     if not faults:

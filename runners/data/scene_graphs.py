@@ -15,7 +15,7 @@ class SceneGraphError(Exception):
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
-    """Return image id -> scene graph of a dataset; images without one are absent.
+    """Return the scene graphs in a dataset's folder by image id; images may lack one.
 
     Args:
         folder: of a `data` stage.

@@ -87,7 +87,7 @@ class Segments:
             else:
                 table = self.complete(table)
                 if table.schema.equals(self.schema):
-                    return self._whole(name, table)
+                    return self._drop_invalid(name, table)
                 fault = f"holds other columns than {', '.join(self.schema.names)}"
         self._set_aside(path, fault)
         return None
@@ -99,8 +99,8 @@ class Segments:
                 table = table.append_column(self.schema.field(name), pa.nulls(table.num_rows, self.schema.field(name).type))
         return table
 
-    def _whole(self, name: str, table: pa.Table) -> pa.Table:
-        """Return the valid rows and warn once about the others."""
+    def _drop_invalid(self, name: str, table: pa.Table) -> pa.Table:
+        """Return a segment's valid rows, and warn once about the others."""
         rows = self._sound(table)
         if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
             self._unsound.add(name)
@@ -165,7 +165,7 @@ def write_time(name: str) -> str:
 
 
 def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
-    """Yield files that can be deleted: damaged, partial of killed writers, retired long ago."""
+    """Yield deletable files by name: damaged, abandoned, or `retired_seconds` out of use."""
     now = time.time()
     for path in sorted(folder.iterdir()):
         age = {".damaged": 0.0, ".retired": retired_seconds, atomic.PARTIAL: float(STALE_SECONDS)}.get(path.suffix)

@@ -130,19 +130,19 @@ LATE = ("prepare", "answerable_by", "skip_bad")
 
 
 def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
-    """Return whether a data stage's samples can be chosen without their images."""
+    """Return whether a data stage's `limit` or `balance` can be applied without images."""
     return has_source and not any(params.get(name) for name in LATE) and (params["limit"] is not None or "balance" in params)
 
 
 def draw_balanced(params: Mapping[str, Any], folder: Path) -> BalancedDraw:
-    """Draw from a written dataset's samples as `balance` says."""
+    """Draw equally many of a written dataset's samples per class, as `balance` of params says."""
     samples = read_samples(params["dataset"], str(folder))
     scored = split_rule(dict(params), params["dataset"]).scored(params["dataset"], samples.table["split"]).to_numpy()
     return balance_samples(samples, scored, params["balance"])
 
 
 def draw_limited(params: Mapping[str, Any], seed: int, folder: Path) -> set[str]:
-    """Return the ids of a written dataset's samples that `limit` takes."""
+    """Return the ids of a written dataset's samples that `limit` takes; StageError for none."""
     limit = params["limit"]
     chosen = choose_limited(iterate_rows(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, seed)
     if not chosen:
@@ -198,7 +198,7 @@ def choose_samples(params: Mapping[str, Any], context: AdapterContext) -> Select
 
 
 def missing_images(params: Mapping[str, Any], seed: int, source: Path) -> list[Sequence[str]]:
-    """Return, per image that is needed and missing, its possible paths."""
+    """Return the possible paths of each image that is needed and missing; [] if all are there."""
     missing: dict[Sequence[str], None] = {}
 
     def note(error: AdapterError) -> None:

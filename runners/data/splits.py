@@ -65,7 +65,7 @@ class SplitRule:
 
 
 def split_rule(params: dict[str, Any], dataset: str) -> SplitRule:
-    """Return the rule of one dataset from a stage's `splits`, `also` and `subset`."""
+    """Return the rule of one dataset from a stage's parameters `splits`, `also` and `subset`."""
     chosen: Sequence[str] | None = params.get("splits", {}).get(dataset)
     part = params.get("subset")
     subset = (part["per_category"], part["seed"]) if part else None
@@ -73,7 +73,7 @@ def split_rule(params: dict[str, Any], dataset: str) -> SplitRule:
 
 
 def choose_per_category(dataset: str, table: pa.Table, per_category: int, seed: int) -> NDArray[np.bool_]:
-    """Return a mask of up to `per_category` rows per category and split, drawn by seed.
+    """Return a mask (n,) of up to `per_category` rows per category and split, pairs whole.
 
     Args:
         table: columns `ASKED_BY` of SAMPLES, splits whole.
@@ -119,9 +119,11 @@ def scored_rows(stage: Stage, samples: Samples) -> NDArray[np.bool_]:
 def fit_rows(
     what: str, samples: Samples, scored: NDArray[np.bool_], options: Mapping[str, Any], among: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the rows to fit on, the same for every model.
+    """Return a mask (n,) of the rows to fit on, by `options["fit"]`, the same for every model.
 
     Args:
+        what: who asks, for errors.
+        scored: (n,) mask of the scored rows.
         options: `fit`: `val`, `half` of the scored groups by `seed`, or `test`, all that is scored.
         among: rows to choose from; None = all.
 

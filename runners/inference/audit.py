@@ -60,7 +60,7 @@ class PartResult:
 
     @property
     def apart(self) -> int:
-        """Return the number of recomputed parts that differ from the stored ones."""
+        """Return the number of recomputed parts that differ: branched ones only if too many did."""
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
@@ -91,7 +91,7 @@ class FolderResult:
 
     @property
     def moved(self) -> dict[str, tuple[str, str]]:
-        """Return library -> (recorded version, today's version), where they differ."""
+        """Return (recorded, today's) version by library, where they differ; "absent" if missing."""
         recorded = self.holding.about.get("libraries") or {}
         names = sorted({*recorded, *self.libraries})
         pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
@@ -99,7 +99,7 @@ class FolderResult:
 
     @property
     def why(self) -> str:
-        """Return the sentence that the mark of a failed folder states."""
+        """Return the sentence for the mark of a folder that failed."""
         kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
         largest = max(part.largest for part in self.parts.values() if part.failed)
         return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Return how a random sample of the stages' stored answers compares with recomputed ones.
+    """Return a comparison of a random sample of the stages' stored answers, computed again.
 
     Args:
         sample: number of parts, over all folders and kinds.
@@ -210,13 +210,13 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
 
 
 def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
-    """Return the folders that hold answers of an asker's model and engine, by any libraries."""
+    """Return by name the folders with answers of an asker's model and engine."""
     wanted = (asker.model.digest, asker.engine.identity)
     return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
-    """Return a stage's asker, the folders that may hold its answers, and sampled inputs."""
+    """Return a stage's (asker, folders that may hold its answers by name, sampled inputs)."""
     job = open_inference(stage)
     rows = [(i, row) for i, dataset in enumerate(job.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
@@ -227,7 +227,7 @@ def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[
 
 
 def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
-    """Yield (sample variant, part, key) of the parts that the shelf's own folder holds."""
+    """Yield (sample variant, part, key) of parts in the shelf's own folder, in cell order."""
     for start in range(0, len(cells), _CELLS):
         needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
@@ -276,7 +276,7 @@ class Lots(Generic[Stratum, Item]):
             ranks.discard(heapq.heappop(heap)[0])
 
     def draw(self, total: int) -> dict[Stratum, list[Item]]:
-        """Return `total` sampled items by stratum, spread as evenly as possible."""
+        """Return up to `total` sampled items by stratum, spread as evenly as possible."""
         shares = split_evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
         return {
             stratum: [item for _, item in sorted(self._heaps[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
@@ -284,7 +284,7 @@ class Lots(Generic[Stratum, Item]):
 
 
 def split_evenly(stratum_sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
-    """Return how many items to take of each stratum: all of small ones, else equal numbers.
+    """Return the number of items to take by stratum: all of small ones, else equally many.
 
     >>> split_evenly({"a": 3, "b": 100, "c": 100}, 23)
     {'a': 3, 'b': 10, 'c': 10}
@@ -324,14 +324,14 @@ def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDi
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)
     if branch is None:
-        largest, off = _apart(stored, computed, dtype)
+        largest, off = _largest_difference(stored, computed, dtype)
         if part == "top_tokens" and _is_mostly_equal(stored.text, computed.text):
             return PartDifference("rounding", largest, "text")
         if stored.text != computed.text or (stored.tokens is None) != (computed.tokens is None):
             return PartDifference("differs", largest, "text")
         return PartDifference("differs" if off else "rounding", largest, off)
     one, other = _until(stored, branch), _until(computed, branch)
-    largest, off = _apart(one, other, dtype)
+    largest, off = _largest_difference(one, other, dtype)
     if off:
         return PartDifference("differs", largest, off)
     if draw_of(part):
@@ -351,7 +351,7 @@ def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> b
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
-    """Return the first index at which two token lists differ; None if they do not."""
+    """Return the first index at which two token lists differ; None if equal or one is None."""
     if one is None or other is None or list(one) == list(other):
         return None
     pairs = enumerate(zip(one, other, strict=False))
@@ -359,7 +359,7 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether each position has the same first token and at least half of its tokens in common.
+    """Return whether two top-token texts agree in the first and half of the tokens everywhere.
 
     About equally likely tokens change places by rounding.
     """
@@ -374,15 +374,15 @@ def _until(part: Part, place: int) -> Part:
 
 
 def _is_tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Return whether two parts' tokens at a place were equally likely, within tolerance."""
+    """Return whether the tokens at a place are about equally likely in both parts."""
     if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
         return False
     (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
     return abs(one - other) <= 2 * _allowed(one, dtype)
 
 
-def _apart(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
-    """Return the largest difference of numbers, and the field beyond tolerance ("": none)."""
+def _largest_difference(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
+    """Return (largest difference of numbers, the field beyond tolerance or "" for none)."""
     largest, off = 0.0, ""
     for name in ("logprobs", "entropies", "numbers"):
         one, other = getattr(stored, name), getattr(computed, name)

@@ -33,7 +33,7 @@ WINDOW = 32
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sample variants whose same parts are computed together."""
+    """Sample variants (places) of which the same parts are computed in one batch."""
 
     parts: tuple[str, ...]
     places: tuple[Place, ...]
@@ -79,7 +79,7 @@ class AnswerTask:
 
 @dataclass
 class Lookup:
-    """Wanted parts of a batch by state: missing, stored, or repeated."""
+    """Wanted parts of a stage's answers by state: missing, stored, or repeated."""
 
     missing: list[AnswerTask]
     """In the order of the tables, each part once."""
@@ -90,7 +90,7 @@ class Lookup:
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Return which wanted parts of all sample variants are missing, stored or repeated."""
+    """Return which wanted parts of these sample variants are missing, stored or repeated."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.
@@ -123,7 +123,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
 
 
 def make_requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
-    """Return requests for these parts, with the stored answers that signals are about."""
+    """Return a request per place for these parts, with the stored answers that signals need."""
     answers: Sequence[Part | None] = [None] * len(places)
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
@@ -145,7 +145,7 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
-    """Return batches of tasks with equal parts, number of images and kind, and similar length.
+    """Return batches of tasks with equal parts, image count and kind, and similar length.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -163,7 +163,7 @@ def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batc
 
 
 def _pack(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
-    """Return lists of `size` tasks, longest prompts first, tasks on one image side by side."""
+    """Return tasks in lists of at most `size`, longest prompts first, same images adjacent."""
     pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
         # Pixel digests are 64 hex digits, so a number never equals one.
@@ -248,5 +248,5 @@ def remove_plan(stage: Stage) -> None:
 
 
 def stored_parts(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return a flat mask of a batch's stored parts, place by place, then part by part."""
+    """Return a mask (places * parts,) of a batch's stored parts, all parts of a place in turn."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

@@ -60,12 +60,12 @@ def scene_cases(n: int = 5) -> list[Case]:
 
 
 def text_cases(n: int = 5) -> list[Case]:
-    """Return up to twelve questions without an image, for text-only models."""
+    """Return `n` questions without an image, twelve at most, for text-only models."""
     return [_case(question, None, i) for i, question in enumerate(QUESTIONS[:n])]
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return a dataset's first questions about a single image, and one more about the first.
+    """Return up to `n` cases: the first about single images, one more about the first image.
 
     If no sample has exactly one image, return the first questions without any.
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def checks() -> dict[str, Check]:
-    """Return name -> check, in order: checks of prompts and words, then of numbers."""
+    """Return the checks by name, in order: of prompts and words, then of numbers."""
     from qualm.runners.inference import check_numbers, check_words
 
     return {**check_words.CHECKS, **check_numbers.CHECKS}
 
 
 def examine(tested: ModelUnderTest) -> Iterator[CheckResult]:
-    """Run all checks on a loaded model; yield their results."""
+    """Run all checks on a loaded model, in order; yield the result of each."""
     for name, check in checks().items():
         yield run_check(name, check, tested)
 
@@ -60,7 +60,7 @@ class DoctorOptions:
 
 
 def check_model(options: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
-    """Load and examine a model as `qualm doctor model` does; yield results until one is fatal."""
+    """Load and check a model as `qualm doctor model` does; yield results until one is fatal."""
     try:
         model = open_model(options)
     except UNREADABLE as error:
@@ -107,7 +107,7 @@ def _line(error: Exception) -> str:
 
 
 def _other_cause(error: Exception) -> str:
-    """Return advice that names transformers as a cause; "" if the files are at fault."""
+    """Return advice that blames transformers; "" if the error already blames the files."""
     if isinstance(error, ModelError | OSError):
         return ""
     return f"; if the files are as published, transformers {installed_version('transformers')} cannot read them"
@@ -145,8 +145,8 @@ def _weights(model: HfVlm, seconds: float) -> CheckResult:
     import torch
 
     module = model.module
-    count = sum(_whole(p) for p in module.parameters())
-    size = sum(_stored(p) for p in module.parameters())
+    count = sum(_count_elements(p) for p in module.parameters())
+    size = sum(_count_bytes(p) for p in module.parameters())
     plain = {name: p for name, p in module.named_parameters() if type(p) is torch.nn.Parameter}
     bad = [name for name, p in plain.items() if p.is_floating_point() and not bool(p.isfinite().all())]
     numbers = {"parameters": count, "bytes": size, "seconds": seconds}
@@ -159,7 +159,7 @@ def _weights(model: HfVlm, seconds: float) -> CheckResult:
     return CheckResult("weights", "ok", summary, numbers=numbers)
 
 
-def _stored(weight: Any) -> int:
+def _count_bytes(weight: Any) -> int:
     """Return the bytes that a weight takes, with its quantisation scales."""
     if hasattr(weight, "__tensor_flatten__"):  # torchao: a tensor of tensors
         return sum(int(getattr(weight, name).nbytes) for name in weight.__tensor_flatten__()[0])
@@ -167,14 +167,14 @@ def _stored(weight: Any) -> int:
     return int(weight.nbytes) + (0 if scales is None else int(scales.nbytes))
 
 
-def _whole(weight: Any) -> int:
+def _count_elements(weight: Any) -> int:
     """Return the number of elements of a weight, also if it is packed."""
     shape = getattr(getattr(weight, "quant_state", None), "shape", weight.shape)
     return math.prod(shape)
 
 
 def speed(tested: ModelUnderTest) -> CheckResult:
-    """Measure seconds per sample with all signals, and peak memory."""
+    """Measure seconds per sample with all signals, and peak memory in bytes, as a result."""
     import torch
 
     signals = [name for name in SIGNALS if _gives(tested, name)]

@@ -43,7 +43,7 @@ def picture_matters(tested: ModelUnderTest) -> CheckResult:
     case, image = next((c, c.image) for c in tested.cases if c.image is not None)
     prompt = tested.request(case).prompt
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
-    change = _apart(tested.plain.logits(prompt, image), tested.plain.logits(prompt, other))
+    change = _largest_difference(tested.plain.logits(prompt, image), tested.plain.logits(prompt, other))
     if change < SEES:
         return CheckResult(
             "image matters", "fail", f"another image changes log-probabilities by {change:.2g} nats at most", f"> {SEES:g} nats",
@@ -64,7 +64,7 @@ def padding(tested: ModelUnderTest) -> CheckResult:
     with torch.inference_mode():
         rows = to_double(tested.model.network.read(together).logits)
     alone = [tested.plain.logits(r.prompt, r.image)[0] for r in requests]
-    worst = max(_apart(a, b) for a, b in zip(rows, alone, strict=True))
+    worst = max(_largest_difference(a, b) for a, b in zip(rows, alone, strict=True))
     return judge_difference(
         "padding", worst, tested.limits, "log-probabilities after a padded prompt",
         "padding is not masked, or positions are counted from it; use batch_size 1 and report the port",
@@ -87,7 +87,7 @@ def continuation(tested: ModelUnderTest) -> CheckResult:
         head = {n: v[:, :-tail] if isinstance(v, torch.Tensor) and v.shape == shape else v for n, v in inputs.items()}
         with torch.inference_mode():
             rows, _ = tested.model.network.read(head).extend([ids[-tail:]], [len(ids) - tail])
-        worst = max(worst, _apart(to_double(rows.logits[0]), tested.plain.logits(request.prompt, case.image)[0]))
+        worst = max(worst, _largest_difference(to_double(rows.logits[0]), tested.plain.logits(request.prompt, case.image)[0]))
     if worst <= tested.limits[0]:
         return judge_difference("continuation", worst, tested.limits, "log-probabilities after a prompt read in two parts", "")
     return CheckResult(
@@ -182,7 +182,7 @@ def options(tested: ModelUnderTest) -> CheckResult:
     for request, parts in zip(requests, tested.answers(requests), strict=True):
         ids = tested.model.option_ids(request.options)
         plain = tested.plain.logits(request.prompt, request.image)[0][ids]
-        worst = max(worst, _apart(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
+        worst = max(worst, _largest_difference(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
     return judge_difference(
         "option logits", worst, tested.limits, "log-probabilities among the options against a plain forward pass", "see padding"
     )
@@ -289,8 +289,8 @@ def _distance(a: float, b: float) -> float:
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 
 
-def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest log-probability difference among tokens likelier than 1e-4."""
+def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Return the largest log-probability difference of tokens above 1e-4; inf if undefined."""
     import torch
 
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
@@ -300,7 +300,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _text_after_picture(tested: ModelUnderTest, ids: Sequence[int]) -> int:
-    """Return the number of tokens after the last image token."""
+    """Return the number of tokens after the last image token, or of all without one."""
     last = max((i for i, token in enumerate(ids) if tested.model.marks([token])), default=-1)
     return len(ids) - 1 - last
 

@@ -42,7 +42,7 @@ def parallelism(settings: Settings, share_with_processes: bool) -> str:
 
 
 def trainer_arguments(settings: Settings, parallelism: str) -> dict[str, Any]:
-    """Return the arguments of Lightning's Trainer for devices and processes."""
+    """Return the arguments of Lightning's Trainer for devices and processes, by name."""
     if parallelism in (ALONE, DEVICE_MAP):
         return {"accelerator": settings.device, "devices": 1}
     from lightning.pytorch.strategies import DDPStrategy
@@ -65,7 +65,7 @@ def load_spread(model: Any, strategy: str, device: torch.device, local_rank: int
     import os
 
     if strategy == FSDP:
-        return _sharded(model.load(), device)
+        return _shard_weights(model.load(), device)
     if "spread" not in inspect.signature(model.load).parameters:
         raise StageError(f"{type(model).__name__} cannot be spread over devices; set strategy = 'ddp' or devices = 1")
     if strategy == DEVICE_MAP:  # one process
@@ -74,8 +74,8 @@ def load_spread(model: Any, strategy: str, device: torch.device, local_rank: int
     return model.load(spread={"tp_plan": "auto"})
 
 
-def _sharded(module: Any, device: torch.device) -> Any:
-    """Shard a module's weights over all processes by FSDP, layer by layer.
+def _shard_weights(module: Any, device: torch.device) -> Any:
+    """Shard a module's weights over all processes by FSDP, layer by layer, and return it.
 
     Modules outside the layers (embeddings, projectors, norms, heads) are sharded one by one.
     """

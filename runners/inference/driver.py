@@ -91,7 +91,7 @@ def connect_ray(settings: Settings) -> Any:
 
 
 def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Return a server's tasks in batches of two rounds of its `concurrency`, at least 8."""
+    """Return tasks in batches of at most two rounds of the server's `concurrency`, or of 8."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -122,7 +122,7 @@ class Answering:
         self.proven = len(store) > 0
 
     def run(self) -> None:
-        """Wait until every shard is stored; StageError if a worker or one batch keeps failing."""
+        """Have workers answer all shards and store them; StageError if one keeps failing."""
         begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
@@ -181,7 +181,7 @@ class Answering:
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
     def _known(self, shard: Batch) -> pa.Table | None:
-        """Return the stored answers that a shard's signals may be about, as rows; None if none."""
+        """Return the stored answers that a shard's signals may be about, as a table; None if none."""
         named = [
             (place, part)
             for place in shard.places
@@ -282,11 +282,11 @@ class Parcel:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """Return path in a worker's tree -> SHA-256 of the file."""
+        """Return the file's SHA-256 by path in a worker's tree."""
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:
-        """Yield the bytes of the file with this digest, piece by piece."""
+        """Yield the bytes of the file with this digest in order, PIECE bytes at a time."""
         path = next(path for path, other in self.files.items() if other == digest)
         if path == BUNDLE:
             yield self._bundle
@@ -310,7 +310,7 @@ def _inputs(stage: Stage) -> Iterator[tuple[str, Path]]:
 
 
 def _bundle() -> bytes:
-    """Return a zip file of all code; equal code gives equal bytes."""
+    """Return all code as the bytes of a zip file; equal code gives equal bytes."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as bundle:
         for path, place in sorted(dict(_sources()).items()):
@@ -342,6 +342,6 @@ def _code(root: Path, name: str) -> Iterator[str]:
 
 
 def pack_stage(stage: Stage) -> tuple[str, dict[str, Any]]:
-    """Return a stage's key and compiled JSON, to be sent to a worker."""
+    """Return (key, compiled JSON) of a stage, to be sent to a worker."""
     raw = {name: getattr(stage, name) for name in ("kind", "params", "inputs", "outputs", "seed")}
     return stage.key, raw

@@ -62,6 +62,11 @@ class BatchExchange:
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
         """Return the reply to a request; without one, draft it and raise ReplyPendingError.
 
+        Args:
+            place: index of the item among those of the current round.
+            about: name of the part that is asked for.
+            body: the request's JSON.
+
         Raises:
             ReplyPendingError: no reply yet.
             RequestRejectedError, RequestFailedError, FatalRequestError: see `Client.ask`.
@@ -91,7 +96,7 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return whether asking again for an item may bring a reply or send a request."""
+        """Return whether asking again for item `number` may bring a reply or send a request."""
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -124,7 +129,7 @@ class BatchExchange:
             self._close_draft()
 
     def needed(self) -> list[Sent]:
-        """Return the open batches whose replies some item waits for."""
+        """Return the open batches with replies that some item of the round waits for."""
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 

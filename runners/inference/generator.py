@@ -18,7 +18,7 @@ Chat = Sequence[Message]
 
 
 class CachedGenerator:
-    """A text generator whose replies are cached; `counters` counts them."""
+    """A text generator with a cache of replies; `counters` counts sent and stored ones."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings
@@ -59,7 +59,7 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Send requests and store the replies; return those that the engine rejected."""
+        """Send requests and store the replies; return by key those that the engine rejected."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.

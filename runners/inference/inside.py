@@ -27,7 +27,7 @@ _MIN_ANSWERS, _MAX_ANSWERS = 8, 2048
 def write_internals_table(
     asker: Asker, dataset_index: int, cells: Sequence[SampleVariant], store: Store, path: Path, provenance: Mapping[str, Any]
 ) -> int:
-    """Write the table of hidden states and attention of one dataset; return its rows' number.
+    """Write one dataset's table of hidden states and attention; return its number of rows.
 
     Args:
         cells: of all datasets, in the order of their tables.

@@ -45,7 +45,7 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
 
 
 def computed_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
-    """Return part -> key for parts that were just computed for a request.
+    """Return the store's key by part, for parts that were just computed for a request.
 
     Signals are about the answers among the parts, or those in the request.
     """
@@ -65,7 +65,7 @@ def computed_keys(asker: Asker, request: Request, place: Place, parts: Mapping[s
 
 
 def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
-    """Return the digest of each place's answers; `UNKNOWN` unless all are stored."""
+    """Return per place the digest of its stored answers `parts`; `UNKNOWN` if one is missing."""
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
     stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])
@@ -81,7 +81,7 @@ def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place]
 
 
 def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """Return what a stage asks, and how many of its answers each store folder holds, as JSON."""
+    """Return what a stage asks, and counts of its answers in each store folder, as JSON."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), CHUNK_CELLS):

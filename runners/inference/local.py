@@ -35,7 +35,7 @@ _LOADERS = 4
 
 
 def load_module(asker: Asker) -> Any:
-    """Return an asker's model with weights as a torch module, loaded on the first call."""
+    """Return an asker's model as a torch module, loading its weights on the first call."""
     if asker.module is None:
         asker.module = asker.model.load()
     return asker.module
@@ -153,7 +153,7 @@ def _answering() -> Any:
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
-            """Return the answers; None if memory was too small."""
+            """Return parts by name per place of a batch; None if memory was too small."""
             try:
                 return list(self.asker.model.answer(encoded, self.asker.decoding))
             except Exception as error:

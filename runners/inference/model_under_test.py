@@ -93,7 +93,7 @@ class ModelUnderTest:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """Return these parts of the answers to all cases, given the baseline's answers."""
+        """Return per case these parts by name, given the baseline's answers."""
         from dataclasses import replace
 
         drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]
@@ -102,14 +102,14 @@ class ModelUnderTest:
 
     @cached_property
     def baseline(self) -> list[dict[str, Part]]:
-        """Return the greedy and sampled answers to all cases, computed in one batch."""
+        """Return per case greedy and sampled answers by name, computed in one batch."""
         return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
 
 
 def judge_difference(
     check: str, largest_difference: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats"
 ) -> CheckResult:
-    """Return ok, warn or fail for the largest difference between two computations."""
+    """Return a result for a largest difference: ok or warn up to `limits`, else fail."""
     ok, bad = limits
     right = largest_difference <= ok
     verdict: Verdict = "ok" if right else "warn" if largest_difference <= bad else "fail"
@@ -147,7 +147,7 @@ class Plain:
         self.model = model
 
     def inputs(self, prompts: Sequence[str], images: Sequence[PIL.Image.Image] | None) -> dict[str, Any]:
-        """Return prompts as the processor's tensors, on the module's device and dtype."""
+        """Return prompts as the processor's tensors by name, on the module's device and dtype."""
         import torch
 
         begins = self.model.tokenizer.bos_token
@@ -182,7 +182,7 @@ class Plain:
         return to_double(self.forward(append_tokens(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :])
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the log-probability of each given token, and the entropy before it in nats."""
+        """Return (log-probability of each given token, entropy before it), both in nats."""
         import torch
 
         logprobs = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)

@@ -32,7 +32,7 @@ class Node:
     """Ray actor that computes batches of one stage on a worker of the cluster."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        """`files`: path from the root -> SHA-256 of every file of the stage."""
+        """Note the files of the stage: the SHA-256 of each by path from the root."""
         self.files = dict(files)
         user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"
@@ -43,7 +43,7 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Return the SHA-256 of the files that this machine lacks; mark the others as used."""
+        """Return, sorted, the SHA-256 of files that this machine lacks; mark the others as used."""
         lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
         self._tidy()
         return sorted(lacking)
@@ -61,7 +61,7 @@ class Node:
                     file.unlink()
 
     def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
-        """Store missing files, which come in pieces from Ray's object store."""
+        """Store missing files by SHA-256, which come in pieces from Ray's object store."""
         import ray
 
         for digest, references in pieces.items():

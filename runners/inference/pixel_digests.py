@@ -93,15 +93,12 @@ class PixelDigestCache:
 
 @cache
 def _code_digest(module: str, *kinds: str) -> str:
-    """Return the digest of a module's code and of the versions that it imports, as JSON."""
+    """Return a JSON text of a module's code digest and of the versions that it imports."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of code, reads the sample id, reads the question); None without a module.
-
-    None for a perturbation without code.
-    """
+    """Return (digest of code, whether it reads sample ids, questions); None without code."""
     decoding = [answers.FORMAT.decode(), _code_digest(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False

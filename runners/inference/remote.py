@@ -59,7 +59,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
 
 
 class Asking:
-    """Requests for the missing parts of some tasks, and storage of the replies."""
+    """Requests for the missing parts of a stage's tasks, and storage of the replies."""
 
     def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
         """Begin; `proven` means that this model has answered before, as stored answers show too."""
@@ -72,7 +72,7 @@ class Asking:
         self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(self, number: int) -> Iterator[PartReply]:
-        """Yield the missing parts of a task as they arrive; parts still to come stay missing."""
+        """Yield replies for missing parts of task `number` as they arrive; others stay missing."""
         task, parts = self.tasks[number], tuple(self.missing[number])
         answer = self.asker.key(task.cell.place, ANSWER)
         with self._lock:

@@ -150,11 +150,11 @@ class Asker:
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
     def answers_are_json(self, dataset: int) -> bool:
-        """Return whether a dataset's answers are JSON objects with a field `answer`."""
+        """Return whether answers to the dataset number `dataset` are JSON with a field `answer`."""
         return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return all sample variants in table order, and a message per sample that has none."""
+        """Return (all sample variants in table order, a message per sample that cannot be asked)."""
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
             try:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
@@ -237,7 +237,7 @@ class Asker:
         except BrokenSampleError as error:
             raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
-        asked, question = self._asked(place.dataset, place.row, question)
+        asked, question = self._split_hint(place.dataset, place.row, question)
         pixels = pixels_digest(pictures)
         pictures = (*asked.example_images, *pictures)
         prompt = self._rendered(place.dataset, place.row, asked, question, len(pictures))
@@ -270,7 +270,7 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield a sample's variants as SampleVariant, and names of counters to raise as text."""
+        """Yield a sample's variants in order, and as text the names of counters to raise."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -287,7 +287,7 @@ class Asker:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
             sight, question = look
-            asked, question = self._asked(number, row, question)
+            asked, question = self._split_hint(number, row, question)
             examples = asked.example_images
             pictures = len(examples) + (0 if sight is None or start is None else len(start.item.files))
             asked_as = (question, pictures)
@@ -313,7 +313,7 @@ class Asker:
                 yield f"unchanged by {variant.name}"
 
     def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[InputDigest | None, str] | None:
-        """Return (image digest or None, question) of a variant; None if it does not apply."""
+        """Return (image digest, None without images; question) of a variant; None if inapplicable."""
         variant, item = self.variants[index], start.item
         # Without an image there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
@@ -336,8 +336,8 @@ class Asker:
             digests.add(key, sight)
         return sight, question
 
-    def _asked(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
-        """Return a sample's prompt settings with its hint, and its question without the hint."""
+    def _split_hint(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
+        """Return (a sample's prompt settings with its hint, its question without the hint)."""
         prompt, dataset = self._prompts[number], self.datasets[number]
         if "{hint}" not in prompt.template:
             return prompt, question
@@ -363,7 +363,7 @@ class Asker:
         return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())
 
     def _stream(self, place: Place) -> int:
-        """Return 128 bits that seed the sampled answers."""
+        """Return a number of 128 bits that seeds the sampled answers of a place's sample."""
         # By the sample's name, not its row: draws stay the same when samples are added, removed or sorted.
         return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
 

@@ -17,7 +17,7 @@ ASKING = 0.1
 
 
 def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
-    """Return resource -> amount for a Ray worker of a stage; a share of a CPU if `remote`."""
+    """Return amount by resource for a Ray worker of a stage; `remote`: it asks a server only."""
     size = 0
     with suppress(OSError, ValueError):
         size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
@@ -25,7 +25,7 @@ def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> 
 
 
 def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return resource -> amount for a device, or `remote` asking; `worker_bytes` 0 = unknown."""
+    """Return amount by resource for a device, or for asking if `remote`; 0 bytes = unknown."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
@@ -34,5 +34,5 @@ def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[s
 
 
 def count_workers(needs: Mapping[str, float], total: Mapping[str, float]) -> int:
-    """Return how many workers with these needs fit into a cluster."""
+    """Return how many workers that need these amounts fit into a cluster of `total`."""
     return min(int(total.get(name, 0) // n) for name, n in needs.items())

@@ -115,7 +115,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return the replies to one task as one list, to be stored at once; [] without any."""
+        """Return [replies to one task], to be stored at once; [] if none came."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):
@@ -126,7 +126,7 @@ class _Rounds:
 
 
 def warn_of_open_batches(store: str, stage: str) -> None:
-    """Print a warning about open batches that this run does not wait for."""
+    """Print a warning per open batch of a stage that this run does not wait for."""
     waiting = Waiting(folder_of(store, stage))
     if not (waiting.folder / JOURNAL).exists() or not waiting.open():
         return

@@ -100,7 +100,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """Return the columns `text`, with `answer` of each JSON reply, and `no_answer`."""
+    """Return the columns `text`, with `answer` of each JSON reply, and `no_answer`, by name."""
     replies, reasons = columns["text"].to_pylist(), columns["no_answer"].to_pylist()
     answers = [None if reply is None else read_json_answer(reply) for reply in replies]
     unread = [reply is not None and answer is None for reply, answer in zip(replies, answers, strict=True)]
@@ -110,7 +110,7 @@ def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa
 
 
 def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:
-    """Return one column of GENERATIONS from (row, index of the part) pairs; null elsewhere."""
+    """Return a column of GENERATIONS from (row, index in `stored`) pairs; null elsewhere."""
     kind = GENERATIONS.field(name).type
     if not filled:
         return pa.nulls(total, kind)
@@ -144,7 +144,7 @@ def answer_tables(
     write_more: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
     opener: str = "",
 ) -> list[pa.Table]:
-    """Have a model answer all samples; return GENERATIONS per dataset, [] in later processes.
+    """Have a model answer all samples; return GENERATIONS per dataset; [] but in process 0.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` or `Remote`.

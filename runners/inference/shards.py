@@ -59,7 +59,7 @@ class Shards:
         }
 
     def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
-        """Compute the answers of one batch in a temporary store, and return them.
+        """Compute the answers of one batch in a temporary store; return its new segments.
 
         Args:
             known: stored answers at the same places, as rows of the store.

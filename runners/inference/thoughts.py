@@ -52,7 +52,7 @@ class Thoughts:
         return None if self.outcome[row] in REASONS else values[self.thought[row] :]
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the columns `thinking`, `no_answer` and `finish` of GENERATIONS."""
+        """Return the columns `thinking`, `no_answer` and `finish` of GENERATIONS, by name."""
         endings = [self.outcome.get(row, ANSWERED) for row in range(self.total)]
         columns = {
             "thinking": [self.texts.get(row) for row in range(self.total)],
@@ -67,7 +67,7 @@ class Thoughts:
 
 
 def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
-    """Return where thinking ends in stored answers, by row of a table; empty without thinking.
+    """Return where thinking ends in stored answers, by table row; empty without thinking.
 
     Args:
         stored: parts, with the columns of `qualm.runners.data.answers.VALUES`.

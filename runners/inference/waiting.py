@@ -76,7 +76,7 @@ class Draft:
         return key in self._keys
 
     def finish(self) -> tuple[Path, list[str], float]:
-        """Close the file; return its path, its requests' keys, and its greatest cost in dollars."""
+        """Close the file; return (path, its requests' keys, its greatest cost in dollars)."""
         self._file.close()
         return self._path, list(self._keys), self._most
 
@@ -134,7 +134,7 @@ class Waiting:
         return [batch for batch in self.batches.values() if not batch.status]
 
     def write(self, lines: Path, keys: list[str], most: float) -> Sent:
-        """Record a new batch of the requests in the file `lines`, and return it."""
+        """Record a new batch: requests in the file `lines` with `keys`, at `most` dollars."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
         # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)

@@ -47,7 +47,12 @@ def choose_examples(
 
 
 def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
-    r"""Split a text into (hint, question) where `clean` has the hint; else return (hint, text).
+    r"""Split a perturbed text into (hint, question); (`hint`, text) if `clean` lacks the hint.
+
+    Args:
+        question: perturbed text of hint and question.
+        clean: the text before the perturbation.
+        hint: unperturbed; it ends `clean`'s first lines if it is part of the text.
 
     >>> split_hint("Look letf.\nWhat is it?", "Look left.\nWhat is it?", "Look left.")
     ('Look letf.', 'What is it?')
@@ -128,7 +133,7 @@ def _keys(row: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
-    """Return a sample's reference answer in the prompt's format; None if it has none."""
+    """Return a sample's reference answer in the prompt's format; None if it has no usable one."""
     if not row["answerable"]:
         return None
     if row["choices"]:

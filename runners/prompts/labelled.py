@@ -247,7 +247,7 @@ def _read_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
 
 
 def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
-    """Return the label of the part that begins on a matched line; None if none does."""
+    """Return the label of the part that begins on a matched line, or None; raise its count."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
@@ -292,7 +292,7 @@ def _is_complete(parts: Sequence[tuple[str, str]], form: Form) -> bool:
 
 
 def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
-    """Return label -> text of all parts; None if one is missing; raise if one is repeated."""
+    """Return label -> text of all parts; None if one is missing; raise if one has two texts."""
     values: dict[str, str] = {}
     twice = False
     for label, text in parts:
@@ -351,7 +351,7 @@ def _has_duplicate_keys(node: ast.Dict) -> bool:
 
 
 def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of the texts in a JSON value; a label joins the keys above its text."""
+    """Yield (part label, text), in order, of JSON texts whose keys (`path`, inner) name it."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, Mapping):

@@ -127,7 +127,7 @@ class Prompt:
         return self._conversation(before, last, int(n_images))
 
     def reply(self, answer: str, choices: Sequence[str] = ()) -> str:
-        """Return an answer in the answer format: a letter's option in words, or a JSON object.
+        """Return a reference answer as a model should reply: option text, JSON text, or unchanged.
 
         Raises:
             ValueError: the JSON schema requires more than an answer.

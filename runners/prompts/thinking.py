@@ -78,7 +78,7 @@ class Thinking:
 
     @property
     def shapes(self) -> dict[str, Any]:
-        """Return the settings that change answers, for keys of stored answers; `of` does not."""
+        """Return name -> value of the settings that change answers, for storage keys; not `of`."""
         return {
             "on": self.on,
             "tags": self.tags,
@@ -128,7 +128,7 @@ def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
 
 
 def detect_thinking(template: str) -> Thinking | None:
-    """Return the switch and tags of thinking in a chat template; None if it has neither."""
+    """Return Thinking with the switch and tags of a chat template; None if it has neither."""
     from jinja2 import Environment, TemplateError, meta
 
     try:
@@ -176,7 +176,7 @@ def close_thinking(prompt: str, thinking: Thinking) -> str:
 
 
 def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
-    r"""Split a reply into (thinking, answer); either may be None.
+    r"""Split a reply into (thinking, answer); None for no thinking, or for no answer yet.
 
     The thinking is None if the reply has none, the answer is None if the thinking does not end.
 

@@ -42,7 +42,7 @@ def is_no_better_than_chance(row: Mapping[str, Any]) -> bool:
 
 
 def _gains(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return how much value and interval ends are above chance, by name; {} if unknown."""
+    """Return end (low, value, high) -> how much better than chance it is; {} if unknown."""
     better = _higher_is_better(row["metric"])
     if row.get("chance") is None or better is None:
         return {}

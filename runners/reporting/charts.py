@@ -17,12 +17,12 @@ _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
 
 def _rounded(rows: Rows) -> list[dict[str, Any]]:
-    """Return the rows with floats rounded, so that drawings are the same on all machines."""
+    """Return copies of the rows with floats rounded, so that all machines draw alike."""
     return [{name: round_result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
 
 
 def reliability(rows: Rows, max_count: float = 0) -> str:
-    """Draw accuracy against confidence per bin, with consistency bars and counts, as SVG.
+    """Return an SVG of accuracy against confidence per bin, with consistency bars and counts.
 
     Args:
         rows: bins.
@@ -44,7 +44,7 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
 
 
 def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float = 0) -> str:
-    """Draw the error among the surest answers against their share, as SVG.
+    """Return an SVG of the error among the surest answers against their share.
 
     `max_risk` is the largest error of all panels, which share their axes.
     """
@@ -60,7 +60,7 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float
 
 
 def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share: float = 0) -> str:
-    """Draw shares of questions by the size of their prediction set, per score, as SVG.
+    """Return an SVG of the shares of questions by size of their prediction set, per score.
 
     `max_share` is the largest share of all panels, which share their axes.
     """
@@ -75,7 +75,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share
 
 
 def right_and_wrong(rows: Rows, title: str) -> str:
-    """Draw two histograms back to back as SVG: right answers up, wrong ones down."""
+    """Return an SVG of two histograms back to back: right answers up, wrong ones down."""
     drawn = _rounded(rows)
     ends = plot.nice_interval(min(0.0, *(row["share"] for row in drawn)), max(1e-3, *(row["share"] for row in drawn)))
     domain = (min(row["low"] for row in drawn), max(row["high"] for row in drawn))
@@ -99,7 +99,7 @@ def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
 
 
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
-    """Draw median, middle 50% and 80% of right and wrong answers per model, as SVG."""
+    """Return an SVG of median, middle 50% and 80% of right and wrong answers per model."""
     drawn = _rounded(rows)
     panel, place = _row_plot(order, _shorten_labels(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
@@ -113,7 +113,7 @@ def quartiles(rows: Rows, order: Sequence[str]) -> str:
 def dots(
     rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
 ) -> str:
-    """Draw a dot with its interval per row as SVG; models side by side, or ticks if many.
+    """Return an SVG of a dot with its interval per row; models side by side, or ticks if many.
 
     `models` are in the order of their colours; `beside` has them in the order in which they are drawn.
     """
@@ -141,7 +141,7 @@ def dots(
 
 
 def ranked_dots(rows: Rows, reference: float | None = None) -> str:
-    """Draw one row per value, top to bottom, as SVG: dot, interval and number.
+    """Return an SVG of one row per value, top to bottom: dot, interval and number.
 
     Args:
         rows: `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
@@ -173,7 +173,7 @@ def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
 def _row_plot(
     order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """Return a plot with a labelled row per name, and a function (name, shift) -> height."""
+    """Return (plot with a labelled row per name, function (name, shift) -> height)."""
     ends = _axis_range(values)
     room = max(120.0, width - plot.left_margin(labels))
     panel = plot.Plot(room, height * len(order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
@@ -185,7 +185,7 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Draw one line per series as SVG; bands if there are few, a mean line beyond eight."""
+    """Return an SVG of a line per series; bands if there are few, a mean line beyond eight."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)
@@ -223,7 +223,7 @@ def _y_range(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]
 
 
 def dumbbells(rows: Rows, order: Sequence[str]) -> str:
-    """Draw changes as rings and dots in SVG: green if better, red if worse, else grey."""
+    """Return an SVG of changes as ring and dot: green if better, red if worse, else grey."""
     drawn = _rounded(rows)
     panel, place = _row_plot(order, _shorten_labels(order), 20, [row[end] for row in drawn for end in ("before", "after")])
     for row in drawn:
@@ -235,7 +235,7 @@ def dumbbells(rows: Rows, order: Sequence[str]) -> str:
 
 
 def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
-    """Draw ranks by one metric after another as SVG, a line per model, named at both ends."""
+    """Return an SVG of ranks by one metric after another, a line per model named at both ends."""
     names = list(dict.fromkeys(row["model"] for row in rows))
     column = {metric: 60 + 120 * i for i, metric in enumerate(metrics)}
     height = max(60, 17 * len(names))
@@ -258,7 +258,7 @@ def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
 
 
 def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> str:
-    """Draw a dot per model, and a least-squares line from three models on, as SVG."""
+    """Return an SVG of a dot per model, with a least-squares line from three models on."""
     drawn = _rounded(rows)
     xs, ys = ([row[name] for row in drawn] for name in "xy")
     x_ends, y_ends = _axis_range(xs), _axis_range(ys)
@@ -278,7 +278,7 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> st
 
 
 def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
-    """Draw groups of bars as SVG, one bar per model, each with its interval."""
+    """Return an SVG of groups of bars, one bar per model, each with its interval."""
     drawn = _rounded(rows)
     width = max(230.0, 62.0 * len(order))
     heights = [0.0, *(row[name] for row in drawn for name in ("value", "low", "high"))]

@@ -47,7 +47,7 @@ def best_estimator_tests(results: Report, dataset: str) -> BestEstimatorTests | 
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield each comparison with a ranking's best estimator, as other minus best."""
+    """Yield each test (dict) against a ranking's best estimator, as the other minus the best."""
     rows = results.estimator_comparisons.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
     for row in rows.iter_rows(named=True):
         label = read_label(row["metric"], results.settings)

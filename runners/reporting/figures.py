@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the order of models that gives colours to a figure of `models`.
+    """Return the model order by which a figure of `models` gets colours: first of it, or all.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
@@ -252,7 +252,7 @@ OWN = "1 − confidence"
 
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
-    """Return estimator, value and verdict (right or wrong) of a model's answers.
+    """Return rows (estimator, value, verdict right or wrong) of a model's scored answers.
 
     Without estimators the value is 1 minus the confidence.
     """
@@ -267,7 +267,7 @@ def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
 
 
 def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
-    """Return five quantiles of the uncertainty of a model's right and of its wrong answers."""
+    """Return a row of five uncertainty quantiles for right answers, and one for wrong answers."""
     ends = [pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90)]
     return rows.group_by("verdict", maintain_order=True).agg(*ends).with_columns(model=pl.lit(brief(model)))
 
@@ -401,7 +401,7 @@ def _text(cell: dict[str, Any] | None) -> str:
 
 
 def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
-    """Return figures of these kinds (functions of a dataset), each merged over datasets."""
+    """Return one figure per kind (a function of report and dataset), merged over datasets."""
     drawn = [merge_figures({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
     return [figure for figure in drawn if figure is not None]
 

@@ -297,7 +297,7 @@ def _best_estimator(results: Report, dataset: str, model: str, metric: str, rank
 
 
 def estimator_values(results: Report, dataset: str, model: str, metric: str) -> dict[str, float]:
-    """Return the values of a model's estimators by name, compared or not."""
+    """Return estimator -> its value of `metric` for a model, whether ranked or not."""
     labels = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
     return {a.estimator: value for a in labels if (value := results.value(model, dataset, a.text)) is not None}
 
@@ -334,7 +334,7 @@ def _ties_in_words(n_tied: int, others: int) -> str:
 
 
 def _by_count(n: int, of: int, templates: tuple[str, str, str, str]) -> str:
-    """Return one of four templates: for the only one, all, one of several, some of several."""
+    """Return one of four templates: (the only one, all, one of several, some of several)."""
     only, every, one, some = templates
     return (only if of == 1 else every) if n == of else one if n == 1 else some
 

@@ -60,7 +60,7 @@ def findings_figure(results: Report) -> Figure | None:
 
 
 def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """Yield (kind of rows, panel, its rows) of one dataset."""
+    """Yield (kind of rows: Models or estimators, panel, its rows) of one dataset."""
     label = results.quality(dataset)
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
@@ -100,7 +100,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
-    """Return rows of ranked candidates and of those not compared, the best first."""
+    """Return rows of ranked candidates and of candidates not compared, the best first."""
     compared = [_row(row["candidate"], _state(row), row) for row in ranked]
     names = {row["name"] for row in compared}
     others = [

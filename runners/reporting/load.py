@@ -90,7 +90,7 @@ class Report:
         return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return the answers to some samples of a dataset, with their texts."""
+        """Return the answers of all models to some samples of a dataset, with their texts."""
         ids = list(sample_ids)
         rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
         if "text" in rows.columns:
@@ -112,7 +112,7 @@ class Report:
 
     @cached_property
     def estimators(self) -> dict[str, list[str]]:
-        """Return the estimators with clean values, by dataset, in table order."""
+        """Return dataset -> its estimators with values of clean inputs, in table order."""
         keys = self.source.scan("uncertainties").filter(pl.col("variant") == CLEAN).select("dataset", "estimator")
         names: dict[str, list[str]] = {}
         for dataset, estimator in keys.unique(maintain_order=True).collect().iter_rows():
@@ -120,7 +120,7 @@ class Report:
         return names
 
     def uncertainties(self, model: str, dataset: str) -> pl.DataFrame:
-        """Return `sample_id`, `estimator` and `value` of one model's clean answers."""
+        """Return rows (`sample_id`, `estimator`, `value`) of one model's clean answers."""
         own = self.source.scan("uncertainties").filter(model=model, dataset=dataset, variant=CLEAN)
         return own.select("sample_id", "estimator", "value").collect()
 
@@ -154,7 +154,7 @@ class Report:
 
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:
-        """Return (model, dataset, setting, score) whose prediction sets all hold every option."""
+        """Return the (model, dataset, setting, score) whose prediction sets all hold every option."""
         rows = self.source.scan("sets").filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration")).collect()
         if rows.is_empty():
             return set()
@@ -193,13 +193,13 @@ class Report:
 
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-        """Return the tests against the baseline, by (model, dataset, slice, metric)."""
+        """Return (model, dataset, slice, metric) -> the model's test against the baseline."""
         rows = self.comparisons.filter(pl.col("a") == self.baseline)
         return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in rows.iter_rows(named=True)}
 
     @cached_property
     def _clean_rankings(self) -> dict[tuple[Any, ...], pl.DataFrame]:
-        """Return the ranked candidates on clean inputs, by (dataset, slice)."""
+        """Return (dataset, slice) -> rows of the ranked candidates on clean inputs."""
         return self.rankings.filter(pl.col("variant") == CLEAN).partition_by("dataset", "slice", as_dict=True, maintain_order=True)
 
     def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
@@ -224,18 +224,18 @@ class Report:
 
     @cached_property
     def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-        """Return the score rows of clean inputs, by (model, dataset, slice, metric)."""
+        """Return (model, dataset, slice, metric) -> score row of clean inputs."""
         rows = pl.concat([self.scores, self.averages]).filter(pl.col("variant") == CLEAN).iter_rows(named=True)
         return {(r["model"], r["dataset"], r["slice"], r["metric"]): r for r in rows}
 
     @cached_property
     def abstaining(self) -> dict[str, str]:
-        """Return the model whose answers an abstaining model gives, by abstaining model."""
+        """Return abstaining model -> the model whose answers it gives or withholds."""
         pairs = self.abstention_rules.select("model", "method").unique(maintain_order=True).iter_rows()
         return {abstaining_name(model, method): model for model, method in pairs}
 
     def averaged(self, dataset: str, part: str) -> Report:
-        """Return the report with one macro average in place of scores over all questions."""
+        """Return a copy whose scores and rankings are one macro average, as if over all questions."""
         all_questions = pl.lit("all").alias("slice")
         of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == part)
         return replace(
@@ -252,12 +252,12 @@ class Report:
 
     @cached_property
     def overall(self) -> pl.DataFrame:
-        """Return the scores of clean inputs and all questions."""
+        """Return the score rows of clean inputs over all questions (slice "all")."""
         return self.scores.filter(ALL_CLEAN)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str, str], dict[str, Any]]:
-        """Return the overall score rows by (model, dataset, metric)."""
+        """Return (model, dataset, metric) -> score row of clean inputs over all questions."""
         return {(r["model"], r["dataset"], r["metric"]): r for r in self.overall.iter_rows(named=True)}
 
     def value(self, model: str, dataset: str, label: str) -> float | None:
@@ -265,7 +265,7 @@ class Report:
         return None if value is None else float(value)
 
     def _ranking(self, dataset: str, label: Label) -> float:
-        """Return an AUROC averaged over models, the sort key of estimators; 0 for other metrics or if undefined."""
+        """Return a label's AUROC averaged over models, to sort estimators; 0 for other metrics."""
         values = [self.value(m, d, t) for m, d, t in self.cells if (d, t) == (dataset, label.text)] if label.plugin == "auroc" else []
         finite = [v for v in values if v is not None and math.isfinite(v)]
         return sum(finite) / len(finite) if finite else 0.0
@@ -292,7 +292,7 @@ class Report:
 
 
 def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
-    """Return the decimals that a metric's narrowest interval supports, by metric."""
+    """Return metric -> decimals that its narrowest interval supports."""
     narrowest = (
         rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family()).agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
     )
@@ -300,12 +300,12 @@ def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def decimals_of(results: Results) -> dict[str, int]:
-    """Return the decimals of each metric in the tables of these results, by metric."""
+    """Return metric -> decimals in the tables of these results, by narrowest interval."""
     return column_decimals(results.labelled().filter(ALL_CLEAN).collect())
 
 
 def with_decimals(rows: pl.DataFrame, decimals_by_metric: Mapping[str, int]) -> pl.DataFrame:
-    """Return rows of metrics with a column `decimals` added."""
+    """Return the rows with a column `decimals` by metric; null for an unknown metric."""
     return rows.with_columns(decimals=_family().replace_strict(decimals_by_metric, default=None, return_dtype=pl.Int64))
 
 
@@ -314,7 +314,7 @@ def _family() -> pl.Expr:
 
 
 def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the models in the order of the report, and in the order of their colours.
+    """Return (models in the order of the report, models in the order of their colours).
 
     Args:
         params: parameters of the report stage.

@@ -31,7 +31,7 @@ class MarkedNumber:
 
 
 def verdict_mark(test: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the mark (▲ △ ▽ ▼) of a test and "better" or "worse"; "" if not significant."""
+    """Return (mark ▲ △ ▽ ▼, "better" or "worse") of a test; ("", "") if not significant."""
     says = families.verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
     if says not in ("better", "worse"):
         return "", ""
@@ -40,7 +40,7 @@ def verdict_mark(test: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def describe_test(test: Mapping[str, Any]) -> str:
-    """Return a test in words: difference, interval, p-value and margin, or why none."""
+    """Return a test as text: difference, interval, p-value and margin, or why there is none."""
     interval = ""
     if is_finite(test["low"]) and is_finite(test["high"]):
         interval = f" ({between(test, form=signed)})"

@@ -31,14 +31,14 @@ class Summary:
         return undefined_columns(self.columns, [cells for _, rows in self.blocks for _, cells, _ in rows])
 
     def covers(self, dataset: str, table: Table) -> bool:
-        """Return true if this table shows all columns and rows of a dataset's leaderboard."""
+        """Return true if the summary shows all columns and rows of a dataset's leaderboard."""
         titles = {f"{column.title} {column.arrow}".strip() for column in table.columns}
         models = [model for name, rows in self.blocks if name == visible(dataset, 80) for model, _, _ in rows]
         return len(titles) == len(table.columns) and titles <= set(self.columns) and models == [model for model, _ in table.rows]
 
 
 def summary(results: Report) -> Summary:
-    """Return the first table of the report: the models of every dataset by main metrics."""
+    """Return the Summary, the report's first table: models of every dataset by main metrics."""
     metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
     table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
     each = max(2, MAX_ROWS // len(results.datasets))
@@ -62,7 +62,7 @@ def summary(results: Report) -> Summary:
 
 
 def _main(results: Report, dataset: str) -> Iterator[Label]:
-    """Yield one dataset's main metrics: answers, confidence, best estimator, prediction sets."""
+    """Yield the labels of a dataset's main metrics: answers, confidence, estimator, sets."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
     yield from filter(None, (results.quality(dataset), *(plain.get(name) for name in CENTRAL)))

@@ -26,7 +26,7 @@ MAX_DIGITS = 4
 
 
 def number(value: float | None, digits: int = DIGITS) -> str:
-    """Format a number in fixed digits with a real minus; infinite and undefined as words."""
+    """Return a number as text in fixed digits; "undefined" for None or NaN, "∞" for infinity."""
     if value is None or math.isnan(value):
         return "undefined"
     if math.isinf(value):
@@ -38,7 +38,7 @@ def number(value: float | None, digits: int = DIGITS) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Format a share as `80.1%`."""
+    """Return a share of 1 as text, `80.1%`."""
     return f"{number(100 * share, digits)}%"
 
 
@@ -61,7 +61,7 @@ def decimals(row: Mapping[str, Any]) -> int:
 
 
 def rounded(row: Mapping[str, Any], key: str = "value", form: Callable[[float | None, int], str] = number) -> str:
-    """Return a row's `key` as text by `form`, in as many decimals as its interval supports.
+    """Return `row[key]` as text by `form`, in as many decimals as the row's interval supports.
 
     >>> rounded({"value": 0.9333, "low": 0.9113, "high": 0.9502}), rounded({"value": 0.9333, "low": None, "high": None})
     ('0.933', '0.933')
@@ -82,7 +82,7 @@ def between(row: Mapping[str, Any], digits: int | None = None, form: Callable[[f
 
 
 def aside(text: str) -> str:
-    """Return a text in brackets, to be put behind a value; "" for an empty text."""
+    """Return a text in brackets after a space, to follow a value; "" for an empty text."""
     return f" ({text})" if text else ""
 
 
@@ -119,7 +119,7 @@ def small(value: float) -> str:
 
 
 def signed(value: float | None, digits: int = DIGITS) -> str:
-    """Return a difference as text with its sign."""
+    """Return a difference as text with its sign; "undefined" for None or NaN."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
@@ -157,7 +157,7 @@ class Label:
 
 
 def read_label(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> Label:
-    """Return a metric label split into parts, with the facts that its plugin declares."""
+    """Return a metric label as Label: its parts, and the facts that its plugin declares."""
     own = split_label(text, settings, calibrators)
     try:
         plugin = for_arguments(registry.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))

@@ -27,7 +27,7 @@ def decoded(data: bytes | None) -> tuple[Image | None, str]:
 
 
 def decode_side_by_side(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
-    """Return (one image of a question's images, numbered, ""), or (None, reason)."""
+    """Return (one image of a question's images, numbered, ""), or (None, why not)."""
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):
         return None, why

@@ -72,14 +72,14 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
 
 
 def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
-    """Return the features by (estimator, clean or a modality): (n,) values or mean changes.
+    """Return (estimator, modality) -> (n,) mean change; for `clean` the uncertainty itself.
 
     The mean is over the finite changes under the modality's perturbations; NaN if there are none.
 
     Args:
         changes: (estimator, variant) -> (n,) change of uncertainty; under CLEAN the uncertainty itself.
     """
-    read = {}
+    features = {}
     for estimator in dict.fromkeys(name for name, _ in changes):
         for of in (CLEAN, *MODALITIES):
             parts = [d for (e, v), d in changes.items() if e == estimator and modality.get(v, CLEAN) == of]
@@ -87,8 +87,8 @@ def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Ma
                 stacked = np.stack(parts)
                 finite = np.isfinite(stacked)
                 total = np.where(finite, stacked, 0.0).sum(axis=0)
-                read[estimator, of] = np.where(finite.any(axis=0), total / np.maximum(1, finite.sum(axis=0)), np.nan)
-    return read
+                features[estimator, of] = np.where(finite.any(axis=0), total / np.maximum(1, finite.sum(axis=0)), np.nan)
+    return features
 
 
 @dataclass(frozen=True)
@@ -101,23 +101,23 @@ class ModalityRegression:
     weights: Floats
     """(features + 1, modalities); the last row is the intercept."""
 
-    def probabilities(self, read: Floats) -> Floats:
-        """Return (n, modalities) probabilities of (n, features) rows."""
-        scores = np.c_[_scaled(read, self.mean, self.spread), np.ones(len(read))] @ self.weights
+    def probabilities(self, features: Floats) -> Floats:
+        """Return each row's probabilities, (n, modalities), from its features (n, features)."""
+        scores = np.c_[_scaled(features, self.mean, self.spread), np.ones(len(features))] @ self.weights
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares: Floats = powers / powers.sum(axis=1, keepdims=True)
         return shares
 
 
-def _scaled(read: Floats, mean: Floats, spread: Floats) -> Floats:
-    return np.nan_to_num(np.clip((read - mean) / spread, -CLIP, CLIP), nan=0.0)
+def _scaled(features: Floats, mean: Floats, spread: Floats) -> Floats:
+    return np.nan_to_num(np.clip((features - mean) / spread, -CLIP, CLIP), nan=0.0)
 
 
-def fit_modalities(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> ModalityRegression | None:
+def fit_modalities(features: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> ModalityRegression | None:
     """Fit the regression to the chosen rows; None if they have fewer than two modalities.
 
     Args:
-        read: (n, features), NaN where a feature is missing.
+        features: (n, features), NaN where a feature is missing.
         truth: modality of each row; known for the chosen ones.
     """
     from sklearn.linear_model import LogisticRegression
@@ -126,10 +126,10 @@ def fit_modalities(read: Floats, truth: Sequence[str | None], chosen: NDArray[np
     modalities = tuple(m for m in MODALITIES if m in true_labels)
     if len(modalities) < 2:
         return None
-    mean, spread = _moments(read[chosen])
+    mean, spread = _moments(features[chosen])
     codes = np.array([modalities.index(str(t)) for t in true_labels])
     fitted = LogisticRegression(C=1 / RIDGE, solver="newton-cholesky", tol=1e-9, max_iter=200).fit(
-        _scaled(read[chosen], mean, spread), codes
+        _scaled(features[chosen], mean, spread), codes
     )
     weights = np.c_[fitted.coef_, fitted.intercept_].T
     if len(modalities) == 2:
@@ -137,12 +137,12 @@ def fit_modalities(read: Floats, truth: Sequence[str | None], chosen: NDArray[np
     return ModalityRegression(modalities, mean, spread, weights)
 
 
-def _moments(read: Floats) -> tuple[Floats, Floats]:
+def _moments(features: Floats) -> tuple[Floats, Floats]:
     """Return mean and deviation of each column's finite values; deviation 1 if constant."""
-    finite = np.isfinite(read)
+    finite = np.isfinite(features)
     n = np.maximum(1, finite.sum(axis=0))
-    mean = np.where(finite, read, 0.0).sum(axis=0) / n
-    spread = np.sqrt((np.where(finite, read - mean, 0.0) ** 2).sum(axis=0) / n)
+    mean = np.where(finite, features, 0.0).sum(axis=0) / n
+    spread = np.sqrt((np.where(finite, features - mean, 0.0) ** 2).sum(axis=0) / n)
     return mean, np.where(spread > 0, spread, 1.0)
 
 
@@ -152,8 +152,10 @@ def has_enough_groups(truth: Sequence[str | None], groups: Sequence[str]) -> boo
     return sum(len(of) >= FEWEST for of in by_modality) >= 2
 
 
-def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
-    """Return (n, len(MODALITIES)) probabilities held out by group and kind; NaN if unlabelled.
+def cross_fitted(features: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
+    """Return cross-fitted probabilities (n, len(MODALITIES)); NaN for unlabelled rows.
+
+    A row's probabilities come from a fit without its group.
 
     With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
     reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
@@ -168,25 +170,25 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
         for k in range(int(kind.max(initial=0)) + 1):
             learnt_rows = labelled & (fold != f) & ((kind != k) if kinds is not None else True)
             tested_rows = labelled & (fold == f) & (kind == k)
-            learnt = fit_modalities(read, truth, learnt_rows) if tested_rows.any() else None
+            learnt = fit_modalities(features, truth, learnt_rows) if tested_rows.any() else None
             if learnt is not None:
-                _fill(probabilities, tested_rows, learnt, read)
+                _fill(probabilities, tested_rows, learnt, features)
     return probabilities
 
 
-def modality_probabilities(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
+def modality_probabilities(features: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
     """Return (n, len(MODALITIES)) probabilities; those of labelled rows are held out by group."""
-    probabilities = cross_fitted(read, truth, groups)
+    probabilities = cross_fitted(features, truth, groups)
     labelled = np.array([t in MODALITIES for t in truth])
-    learnt = fit_modalities(read, truth, labelled)
+    learnt = fit_modalities(features, truth, labelled)
     if learnt is not None and not labelled.all():
-        _fill(probabilities, ~labelled, learnt, read)
+        _fill(probabilities, ~labelled, learnt, features)
     return probabilities
 
 
-def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: ModalityRegression, read: Floats) -> None:
+def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: ModalityRegression, features: Floats) -> None:
     columns = [MODALITIES.index(m) for m in learnt.modalities]
-    shares = learnt.probabilities(read[rows])
+    shares = learnt.probabilities(features[rows])
     rounded = np.array([[significant(p) for p in row] for row in shares.tolist()])
     for column, place in enumerate(columns):
         probabilities[rows, place] = rounded[:, column]
@@ -198,7 +200,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return (n,) number of each row's kind in its modality, -1 if unknown; 0 if alone.
+    """Return (n,) index of each row's kind among its modality's sorted kinds, -1 if unknown.
 
     All 0 if a modality has a single kind.
     """
@@ -211,14 +213,14 @@ def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDA
 
 
 def most_probable_modality(probabilities: Floats) -> list[str | None]:
-    """Return the most probable modality of each row; None for rows of NaN."""
+    """Return the name of each row's most probable modality; None for a row of NaN."""
     return [MODALITIES[int(np.nanargmax(row))] if np.isfinite(row).any() else None for row in probabilities]
 
 
 def agreement(
     truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
-    """Return how well attribution agrees with the labels, as accuracies with intervals.
+    """Return name -> value of the accuracies of attribution, with limits; None if undefined.
 
     Returns:
         `n` labelled samples with an attribution; `accuracy`; `balanced_accuracy`, the mean recall over modalities; `auroc` of the lead of

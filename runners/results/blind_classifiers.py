@@ -51,7 +51,7 @@ def why_too_few(unanswerable: Bools) -> str:
 
 
 def question_classifier(questions: Sequence[str], unanswerable: Bools) -> Fitted:
-    """Return a function that trains on questions of some rows and predicts for others.
+    """Return a function of (training rows, test rows) -> P(unanswerable) by question text.
 
     It takes training and test row indices, and returns P(unanswerable) of the test rows.
     """
@@ -78,7 +78,7 @@ def _prepared(text: str) -> str:
 
 
 def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Return a function that trains on images of some rows and predicts for others.
+    """Return a function of (training rows, test rows) -> P(unanswerable) of the test rows.
 
     Args:
         features: (n, m) of each row's image (`picture_features`), NaN where a row has none.
@@ -101,7 +101,7 @@ def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted
 
 
 def picture_features(image: PIL.Image.Image) -> Floats:
-    """Return (m,) features of an image: colours and contrasts of grid cells, histograms."""
+    """Return one image's feature vector: colours and contrasts of grid cells, histograms."""
     pixels = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), PIL.Image.Resampling.BILINEAR), dtype=np.float64) / 255
     grey = pixels.mean(axis=2)
     inner = grey[1:-1, 1:-1]
@@ -119,7 +119,7 @@ def _grid_cells(values: Floats) -> Floats:
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """Return (n,) P(unanswerable) cross-fitted over groups, and ""; or NaN, and why not.
+    """Return (P(unanswerable) (n,), "") cross-fitted over groups; or (NaN, the reason).
 
     Args:
         groups: (n,) codes; rows of a group are held out together.

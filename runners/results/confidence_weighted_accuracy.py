@@ -28,9 +28,12 @@ FEWEST = 3
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return one point per model, dataset, slice and compared metric, as rows of FIELDS.
+    """Return rows of FIELDS: (compared metric, confidence-weighted accuracy) of each model.
+
+    One row per model, dataset, slice and compared metric, sorted; clean answers only.
 
     Args:
+        rows: labelled scores.
         plugins: metric label (without brackets) -> its plugin.
     """
     clean = [{**r, "value": round_result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
@@ -45,7 +48,10 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
 
 
 def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
-    """Yield Pearson's and Spearman's correlation over models, by dataset, slice and metric.
+    """Yield a row of correlations over models per dataset, slice and metric of `points`.
+
+    A row has Pearson's and Spearman's correlation of the metric with confidence-weighted accuracy; calibration errors have a second
+    row, with accuracy.
 
     Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is Fisher's, and assumes
     independent models, which tunings of one base are not: read it as a rough guide.
@@ -77,7 +83,10 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) per calibration error: figure 4b's claim in numbers."""
+    """Yield (dataset, sentence) per calibration error from the rows of `correlations`.
+
+    The sentence puts figure 4b's claim in numbers; it is about the slice `all`.
+    """
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))

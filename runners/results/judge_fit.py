@@ -42,7 +42,7 @@ class AnswerLengths:
             self.example = self.example or answer
 
     def misfits(self, judge: str, plugin: str, right: int, rated: int) -> Iterator[str]:
-        """Yield a sentence if a judge does not fit these answers, with one that does.
+        """Yield at most one sentence: why a judge does not fit these answers, and one that does.
 
         Args:
             judge: its label in the spec.

@@ -126,7 +126,10 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
 
 
 def _share_agreed(rated: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return the share of answers rated `rating` by people that the judge rates so too."""
+    """Return n, share, low, high: how often the judge agrees where people rate `rating`.
+
+    Answers that the judge rates neither 0 nor 1 are left out; None without any.
+    """
     judged = [machine for people, machine in rated if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))
     share = judged.count(rating) / len(judged) if judged else None
@@ -147,6 +150,6 @@ def _rounded(value: Any, digits: int = 12) -> float:
 def reliability_of_judges(
     refs: Sequence[Mapping[str, Any]], labels: Sequence[LabelledAnswer], settings: Settings, counters: Counter[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the `reliability` of every judge of a spec, by label."""
+    """Run every judge on the labelled answers; return judge label -> its `reliability`."""
     answers = [label.answer for label in labels]
     return {ref["label"]: reliability(labels, judge(ref, answers, settings, counters)) for ref in refs}

@@ -110,7 +110,7 @@ class Study:
                 self.changed[(cell.model, cell.samples.name), cell.variant, label] = measured, limit
 
     def _over_changed(self, key: tuple[Where, str, str]) -> tuple[Measured, Limits] | None:
-        """Return a value and interval over the changed samples; None if those are unknown."""
+        """Return (value, limits) over samples with changed input; None if those are unknown."""
         if key in self.changed:
             return self.changed[key]
         unchanged = self.measured.get((*key[:2], UNCHANGED))
@@ -146,11 +146,11 @@ class Study:
         return rows
 
     def urr(self) -> list[dict[str, Any]]:
-        """Return rows of uncertainty reflection rates with tie rates, per variant and estimator."""
+        """Return a row (dict) of uncertainty reflection and tie rate per variant and estimator."""
         return self._grid(REFLECTION, TIES, "tie_rate")
 
     def hcc(self) -> list[dict[str, Any]]:
-        """Return rows of hallucination change correlations with rates, per variant and estimator."""
+        """Return a row of hallucination change correlation and rate per variant and estimator."""
         return self._grid(CONSISTENCY, HALLUCINATION, "hallucination_rate")
 
     def _grid(self, plugin: str, companion: str, beside: str) -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ class Study:
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
-        """Return values by (where, modality or clean, slice, label), then by variant."""
+        """Return (where, modality or clean, slice, label) -> variant -> measured value."""
         parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
         for where, variant, label, (plugin, _, _) in self._values_of_plugins(*MEANS, UNCHANGED):
             key = (where, variant, label)
@@ -298,7 +298,10 @@ def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation: Ma
 
 
 def mean_over(parts: Sequence[Measured]) -> Measured:
-    """Return the mean of the defined values, resample by resample; n is the sum of all."""
+    """Return the mean of the defined values, also in each resample; NaN if none is defined.
+
+    Its `n` is the sum over all parts.
+    """
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:
@@ -395,7 +398,7 @@ class Sweep:
 
 
 def find_sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
-    """Return every numeric parameter with two or more values, other parameters being equal.
+    """Return a Sweep per numeric parameter with two or more values, the others being equal.
 
     Args:
         variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.

@@ -78,7 +78,7 @@ class Results:
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Return the paths of the scored files: `datasets`, `generations`, `judgements`..."""
+        """Return kind -> paths of the scored files: `datasets`, `generations`, `judgements`..."""
         return self.stage.inputs
 
     @property
@@ -132,7 +132,7 @@ class Results:
         return self.scan("scores").collect()
 
     def labelled(self, name: str = "scores") -> pl.LazyFrame:
-        """Return scores in the columns of LABELLED_SCORES, where `metric` is the whole label."""
+        """Return the table `name` with LABELLED_SCORES columns: `metric` is the whole label."""
         return labelled(self.scan(name))
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = CLEAN) -> pl.DataFrame:
@@ -192,7 +192,7 @@ class Results:
         signals: Collection[str] | None = None,
         recalibrated: bool = True,
     ) -> Iterator[Cell]:
-        """Yield answers as the columns that metrics read, per model, dataset and variant.
+        """Yield a Cell per dataset, model and variant: its answers as columns that metrics read.
 
         Args:
             models: Some models; all without.
@@ -313,7 +313,7 @@ class Results:
         return images[0] if images else None
 
     def images(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
-        """Return all unperturbed images of a question, in display order.
+        """Return all unperturbed images of a question, in display order; () without any.
 
         Raises:
             ProjectError: there is no such dataset or question.

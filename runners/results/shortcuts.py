@@ -74,7 +74,7 @@ def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield rows of SHORTCUTS, by category and over all, one per classifier input.
+    """Yield rows of SHORTCUTS: per category, then over all, one per classifier input (SEES).
 
     Args:
         features: image features of given rows, (n, m), NaN where a row has none.
@@ -104,7 +104,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Return the rows with `even` added: True if each question (image) has both labels evenly.
+    """Return the rows with a key `even`: True if each question (image) has both labels evenly.
 
     A classifier of that input alone is then right exactly half of the time.
     """
@@ -128,7 +128,7 @@ def questions_of(samples: Samples) -> list[str]:
 
 
 def train_test_rows(samples: Samples) -> TrainTestRows:
-    """Return training and test rows by the splits; the same rows if one side is empty."""
+    """Return the rows of splits train and test; the same for both if one split is empty."""
     split = np.array([s or "" for s in samples.values("split")], dtype=object)
     train = split == TRAIN
     scored = split == TEST if (split == TEST).any() else ~train
@@ -177,7 +177,7 @@ def _probability(rows: TrainTestRows, sees: str, unanswerable: Bools, groups: In
 
 
 def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Measured:
-    """Return the mean recall over classes, in the sample and in every resample."""
+    """Return the mean share of `right` over `classes` (row masks), also in each resample."""
 
     def mean(counts: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
@@ -291,7 +291,7 @@ NOTE = (
 
 
 def format_cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the rows of `with_design` as table cells under HEADER, names not escaped."""
+    """Return one list of cells (under HEADER) per category of `with_design` rows, unescaped."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row

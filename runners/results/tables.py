@@ -75,7 +75,7 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
 
 
 def labelled(scores: pl.LazyFrame) -> pl.LazyFrame:
-    """Return scores in the columns of LABELLED_SCORES, where `metric` is the whole label."""
+    """Return `scores` with LABELLED_SCORES columns, where `metric` is the whole label."""
     return scores.drop("metric").rename({"label": "metric"}).select(LABELLED_SCORES.names)
 
 
@@ -87,7 +87,7 @@ TEXTS = (
 
 
 def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
-    """Read a plot's CSV file as a table of text and numbers.
+    """Read a plot's CSV file, which must have `columns`; numbers as floats, empty as null.
 
     Raises:
         StageError: the file is not readable, or lacks one of the columns.

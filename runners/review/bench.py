@@ -91,7 +91,7 @@ class Respondent:
             raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
-        """Return the model's answers by variant name, then by sample id."""
+        """Ask the model; return variant name -> sample id -> its Answer."""
         is_read = "option_logits" in self.gives or self.stage.params.get(IN_WORDS)
         if not is_read and any(s["choices"] for s in dataset.samples):
             raise StageError(
@@ -159,7 +159,10 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Return all known answers by sample id, asking for those of `rows`; {} without a model."""
+        """Ask for missing answers to `rows`; return sample id -> Answer of all known so far.
+
+        Empty without a model.
+        """
         if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)
@@ -175,7 +178,7 @@ class Bench:
         return dict(self._answers.get(name, {}))
 
     def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        """Return the effect at each strength as a Reading, in the goal's measure."""
+        """Return one Reading per strength: the effect over samples, in the goal's measure."""
         if goal.name == SHARE:
             return self._shares(knob, strengths)
         return [self._distance(goal.name, knob, s) for s in strengths]
@@ -225,7 +228,7 @@ class Bench:
 
 
 def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> DatasetFolder:
-    """Return a dataset with a seeded share of each category's scored samples.
+    """Return a dataset of at most `samples` scored samples, drawn by seed and by category.
 
     Args:
         splits: splits of the spec; None for the choice of `qualm.runners.data.splits`.

@@ -50,7 +50,10 @@ def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
 
 
 def decide(session: ReviewSession, title: str, decision: str, token: str, note: str) -> Drawn:
-    """Record a decision on the question of `token` and return the next page."""
+    """Record a decision, unless `token` is of an earlier question; return the next page.
+
+    The page is (HTML, question token, note text).
+    """
     try:
         if not token or token != _token(session.current):
             return page_outputs(session, title, MISSED)
@@ -61,7 +64,7 @@ def decide(session: ReviewSession, title: str, decision: str, token: str, note: 
 
 
 def undo_decision(session: ReviewSession, title: str) -> Drawn:
-    """Withdraw the previous decision and return the page of its question."""
+    """Withdraw the previous decision; return its page (HTML, question token, note text)."""
     try:
         return page_outputs(session, title, "" if session.undo() else "There is nothing to undo.")
     except (JournalError, PoolError) as error:

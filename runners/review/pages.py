@@ -201,7 +201,7 @@ class ServedPage:
 
 
 def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) -> ServedPage:
-    """Serve the page that `build` makes on loopback, until `close` is called.
+    """Serve the page that `build(gradio)` makes on loopback; call `close` on the result.
 
     Args:
         folder: has page.css and page.js, which follow the shared files.
@@ -287,7 +287,7 @@ def trouble(why: object) -> str:
 
 
 def picture(data: bytes | None) -> str:
-    """Return an image file re-encoded as a data URI; "" if it cannot be decoded."""
+    """Return an image file's bytes re-encoded as a data URI; "" if not decodable or None."""
     drawn, _ = decoded(data)
     return "" if drawn is None else data_uri(drawn)
 

@@ -79,7 +79,7 @@ class ReviewQuestion:
 
     @property
     def answers(self) -> list[str]:
-        """Return the reference answers, most frequent first, with counts."""
+        """Return the distinct reference answers, most frequent first, repeated ones as `red ×3`."""
         counts = Counter(str(a) for a in self.row["references"] or ())
         return [a if n == 1 else f"{a} ×{n}" for a, n in counts.most_common()]
 
@@ -104,17 +104,17 @@ class Pool:
 
     @property
     def words(self) -> dict[str, str]:
-        """Return the display words of the counted decisions, by decision."""
+        """Return decision -> display words, and `left` for undecided questions."""
         named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
     def claimed(self, q: ReviewQuestion) -> list[str]:
-        """Return `NAME: EXPRESSION` for each subset that the dataset puts a question in."""
+        """Return a text `NAME: EXPRESSION` per subset that the dataset puts a question in."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 
     def asks(self, q: ReviewQuestion) -> str:
-        """Return the text that asks the reviewer about a question."""
+        """Return the sentences that ask the reviewer whether the set's claims about it hold."""
         can = "can be answered from its image" if q.answerable else "can NOT be answered from its image"
         if "misplaced" not in self.choices:
             return f"The set says that it {can}. Is that so, and is the answer right?"
@@ -124,7 +124,7 @@ class Pool:
 
     @cached_property
     def pairs(self) -> dict[str, list[ReviewQuestion]]:
-        """Return the questions of each pair, by pair id, the answerable one first."""
+        """Return pair id -> the pair's questions, the answerable one first."""
         by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
             by_pair.setdefault(q.pair_id, []).append(q)

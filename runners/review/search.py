@@ -49,7 +49,7 @@ Measure = Callable[[Sequence[float]], Sequence[Reading]]
 def search(
     measure: Measure, where: Range, target: float, max_strengths: int = 20, display: Callable[[float], float] = float
 ) -> SearchOutcome:
-    """Return the strength whose effect is the target, with all readings, or why there is none.
+    """Return the SearchOutcome: the strength with the target effect, or why there is none.
 
     Measure a grid; widen the range while its strong end stays below the target and nothing bounds the parameter; then bisect where the
     monotone least-squares curve crosses the target.
@@ -116,7 +116,7 @@ def _fault(readings: Sequence[Reading], target: float, where: Range, display: Ca
 
 
 def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Reading]:
-    """Return the neighbouring readings between which the monotone curve reaches the target."""
+    """Return (last reading below, first reading at or above) the target on the monotone curve."""
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     first = next(i for i, value in enumerate(smooth) if value >= target)
     return readings[max(first - 1, 0)], readings[first]

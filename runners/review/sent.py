@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
-    """Return what an inference stage's model is sent for one sample, without loading weights.
+    """Return a dict of what a stage's model is sent for one sample, without loading weights.
 
     Args:
         stage: of the model.
@@ -62,7 +62,7 @@ def _images(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _with_images(text: str, marks: Sequence[str], images: Sequence[str]) -> str:
-    """Return a prompt with each image description in place of its mark."""
+    """Return a prompt with image descriptions in place of `marks`, or after it if none fits."""
     mark = next((mark for mark in marks if images and text.count(mark) == len(images)), None)
     if mark is None:
         return "\n".join([text, *images]) if images else text

@@ -29,7 +29,7 @@ class ReviewSession:
 
     @property
     def counts(self) -> Counter[str]:
-        """Return the number of questions by decision, undecided ones under `left`."""
+        """Return decision -> number of questions, with undecided ones under `left`."""
         return Counter("left" if q.sample_id in self._open else self._decision(q) for q in self._order)
 
     def __len__(self) -> int:

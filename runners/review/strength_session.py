@@ -65,7 +65,7 @@ class StrengthSession:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Return positions of the first and last sample on the page, from 1, and the total."""
+        """Return (first, last, total): positions of the samples on the page, from 1."""
         return self._start + 1, self._start + len(self.rows), len(self._order)
 
     @property

@@ -115,7 +115,7 @@ def draw(file: Path, width: int, height: int) -> Text:
 
 
 def _save(q: ReviewQuestion, folder: Path) -> Path | None:
-    """Save a question's image as PNG and return its path; None if the question has no image."""
+    """Save a question's image as PNG and return its path; None if missing or unreadable."""
     drawn, _ = decoded(q.picture)
     if drawn is None:
         return None

@@ -43,19 +43,19 @@ class Engine:
         return _digest([sorted(self.plugins), self.content])
 
     def changed_versions(self, part: str = "") -> dict[str, int]:
-        """Return kind of answer -> version, if above 1, for the kinds that a part depends on."""
+        """Return version by kind of answer, if above 1, for the kinds that a part depends on."""
         mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
     def accepts(self, part: str, versions: Mapping[str, int]) -> bool:
-        """Return True if a stored part of an answer, computed with `versions`, is still valid."""
+        """Return whether a stored part of an answer, computed with `versions`, is still valid."""
         return self.changed_versions(part) == {
             kind: version for kind, version in versions.items() if self.content or depends_on(part, kind)
         }
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return True if a stored part of an answer depends on a kind of answer's version."""
+    """Return whether a stored part of an answer depends on a kind of answer's version."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 
@@ -84,7 +84,7 @@ def find_engine(module: str, *kinds: str) -> Engine:
 def split_by_version(
     modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
-    """Return (our plugins, kind of answer -> version, files that count by content).
+    """Return (our KIND/NAME plugins, version by kind of answer, files hashed by content).
 
     Args:
         modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.
@@ -115,7 +115,7 @@ def _digest(value: object) -> str:
 
 
 def imported_versions(module: str) -> dict[str, str]:
-    """Return distribution name -> version for all distributions that a module's files import."""
+    """Return version by distribution, for all distributions that a module's files import."""
     modules = [(path, name) for name, path in module_files(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.read_facts(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
@@ -136,7 +136,7 @@ def source_digest(path: Path) -> str:
 
 
 def module_files(module: str) -> dict[str, Path]:
-    """Return module name -> file, for a module and all project modules and assets it needs."""
+    """Return file by module name, for a module and all project modules and assets it needs."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

@@ -24,7 +24,7 @@ RUN_PROCESS = "QUALM_RUN_PROCESS"
 
 
 def lifeline_environment() -> dict[str, str]:
-    """Return an environment variable for child processes, so that they end with this process.
+    """Return {variable: value} that makes child processes end with this process.
 
     `die_with_parent` reads it, so a child ends even if this process is killed before the child has started to watch it.
     """
@@ -146,7 +146,7 @@ def _parent(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Return True if a process runs or may not be inspected; a zombie does not run."""
+    """Return whether a process runs or may not be inspected; a zombie does not run."""
     if pid <= 0:
         return False
     try:

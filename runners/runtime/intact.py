@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def check_inputs(stage: Stage, root: Path) -> None:
-    """Move a stage's inputs that differ from their recorded hash aside, and raise StageError.
+    """In a DVC run, move inputs that differ from their recorded hash aside; StageError if any.
 
     Does nothing in a stage that DVC has not started.
     """
@@ -38,7 +38,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
 
 
 def input_paths(inputs: Any) -> Iterator[str]:
-    """Yield all paths in a stage's inputs, which may be nested lists and mappings."""
+    """Yield all paths in a stage's inputs, nested lists and mappings of paths, in order."""
     if isinstance(inputs, Mapping):
         for value in inputs.values():
             yield from input_paths(value)

@@ -15,7 +15,7 @@ from qualm.registry.formats.locks import ProcessLock
 
 
 class Journal:
-    """Append-only file of lines with a lock; the first append creates it.
+    """Append-only file of lines with a lock; the first append creates file and folder.
 
     Args:
         path: its folder is created by the first append.

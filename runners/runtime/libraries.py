@@ -24,7 +24,7 @@ def library_version(library: str) -> str:
 
 
 def series(library: str, number: str) -> str:
-    """Return a version's release series: `MAJOR.MINOR` for BY_MINOR libraries, else `MAJOR`.
+    """Return a version's series: `MAJOR.MINOR` for libraries in BY_MINOR, else `MAJOR`.
 
     >>> series("torch", "2.9.1"), series("pillow", "12.0.1"), series("numpy", "2.3.5")
     ('2.9', '12', '2')
@@ -33,7 +33,7 @@ def series(library: str, number: str) -> str:
 
 
 def are_equal_versions(policy: str, versions: Mapping[str, str], stored: Mapping[str, str]) -> bool:
-    """Return True if two library -> version mappings count as equal by EXACT, MINOR or ANY."""
+    """Return whether two library -> version mappings count as equal by EXACT, MINOR or ANY."""
     if policy == ANY:
         return True
     if policy == EXACT:

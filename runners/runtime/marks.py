@@ -10,7 +10,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def draw_reliability(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
-    """Draw a reliability diagram: accuracy per confidence bin, its gap, and expected ranges."""
+    """Draw accuracy per confidence bin (a row each), its gap to confidence, expected ranges."""
     for row in rows:
         ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
         plot.rect(ends, (0, min(accuracy, confidence)), bar, 1.0 if solid else 0.85)
@@ -22,7 +22,7 @@ def draw_reliability(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool =
 
 
 def draw_counts(plot: Plot, rows: Rows) -> None:
-    """Draw the number of answers per confidence bin."""
+    """Draw the number of answers per confidence bin; a row each."""
     for row in rows:
         plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
 
@@ -45,7 +45,7 @@ def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def excludes_zero(row: Mapping[str, Any]) -> bool:
-    """Return True if a row's interval (`low`, `high`) excludes zero, or has no ends."""
+    """Return whether a row's interval (`low`, `high`) excludes zero or lacks an end."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

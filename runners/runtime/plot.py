@@ -87,7 +87,7 @@ def linear_scale(domain: Interval, pixels: Interval) -> Callable[[float], float]
 
 
 def axis_scale(values: Sequence[float], pixels: Interval, *, log: bool = False) -> Callable[[float], float]:
-    """Return the function from the range of sorted values to pixels, linear or logarithmic."""
+    """Return the function from the range of ascending values to pixels, linear or logarithmic."""
     if not log:
         return linear_scale((values[0], values[-1]), pixels)
     place = linear_scale((math.log(values[0]), math.log(values[-1])), pixels)
@@ -121,7 +121,7 @@ class Plot:
         self.shapes.append(f'<path d="M{path}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{more} />')
 
     def horizontal(self, y: float, stroke: str, width: float, dash: str) -> None:
-        """Draw a dashed horizontal line at the value `y`, over the whole width."""
+        """Draw a dashed line, `width` thick, at the value `y` across the whole plot."""
         at = self.y(y)
         self.shapes.append(_rule(0, at, self.width, at, stroke, width).replace(" />", f' stroke-dasharray="{dash}" />'))
 
@@ -191,7 +191,7 @@ def group(x: float, y: float, shapes: Sequence[str]) -> str:
 
 
 def stack_plots(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
-    """Return an SVG of (top, plot) pairs below each other, with margins for their axes."""
+    """Return an SVG of (top in pixels, plot) pairs below each other, with axis margins."""
     width = left + max(plot.width for _, plot in plots) + right
     height = max(top + plot.height for top, plot in plots) + bottom + 6
     body = "".join(group(left, top + 6, plot.below + plot.shapes) for top, plot in plots)

@@ -12,9 +12,13 @@ R = TypeVar("R")
 
 
 def map_ahead(function: Callable[[T], R], items: Iterable[T], workers: int, depth: int = 2) -> Iterator[R]:
-    """Yield `function(item)` in order, computed on threads ahead of the consumer.
+    """Yield `function(item)` in the items' order, computed on threads ahead of the consumer.
 
     Decoding, filtering and hashing release Python's lock, so threads suffice, and a killed runner leaves no process behind.
+
+    Args:
+        workers: number of threads; 0 = one per core.
+        depth: results per thread that may wait for the consumer.
     """
     count = workers or usable_cores()
     waiting: deque[Future[R]] = deque()

@@ -53,7 +53,7 @@ def write_table(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a Parquet table that comes in parts, one of them in memory at a time.
+    """Write a Parquet table from its parts in order, one of them in memory at a time.
 
     The bytes equal those of `write_table`. The schema must have no column that is written only if it has values.
     """
@@ -92,7 +92,7 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 class RowGroups:
-    """Row groups of a table, or of a folder of tables, each read when asked for.
+    """Row groups of a Parquet table or of a folder of tables; iterating reads one at a time.
 
     Args:
         columns: default columns to read.
@@ -170,7 +170,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def iterate_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table or folder as dicts, one batch in memory at a time."""
+    """Yield the rows of a table, or of a folder's in name order, as dicts of some columns."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         reader = pq.ParquetFile(file)
@@ -181,10 +181,10 @@ def iterate_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = 
 
 def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write row dicts as CSV, floats rounded as results; ValueError for unknown keys."""
-    write_csv_cells(path, fields, (_in_order(row, fields) for row in rows))
+    write_csv_cells(path, fields, (_cells_in_field_order(row, fields) for row in rows))
 
 
-def _in_order(row: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
+def _cells_in_field_order(row: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
     if others := row.keys() - set(fields):
         raise ValueError(f"expected fields {', '.join(fields)}, got also {', '.join(sorted(others))}")
     return [row.get(field) for field in fields]
@@ -288,7 +288,7 @@ def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _check_names(actual: pa.Schema, expected: pa.Schema, where: str, remedy: str = "") -> None:
-    missing = [f.name for f in expected if f.name not in actual.names and f.name not in _where_used(expected)]
+    missing = [f.name for f in expected if f.name not in actual.names and f.name not in _optional_columns(expected)]
     if missing:
         raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}{remedy}")
 
@@ -298,13 +298,13 @@ def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str, remedy: st
         raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}{remedy}")
 
 
-def _where_used(schema: pa.Schema) -> set[str]:
-    """Return the names of columns that tables lack if all their values are null."""
+def _optional_columns(schema: pa.Schema) -> set[str]:
+    """Return the names of columns that tables lack where all their values are null."""
     return {f.name for f in schema if b"written" in (f.metadata or {})}
 
 
 def _used(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    rare = _where_used(schema)
+    rare = _optional_columns(schema)
     return table.drop_columns([name for name in rare if table[name].null_count == table.num_rows]) if rare else table
 
 

@@ -53,7 +53,7 @@ class Price:
     output: Dollars
 
     def dollars(self, read: int, written: int) -> float:
-        """Return the price of so many tokens sent and received."""
+        """Return the dollars for `read` tokens of a prompt and `written` tokens of an answer."""
         return (read * self.input + written * self.output) / 1e6
 
 
@@ -101,7 +101,7 @@ class Server:
 
 
 def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Return the tables [servers....] with converted values; SettingValueError if invalid."""
+    """Return the tables [servers....], values converted, by URL; SettingValueError if invalid."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}
@@ -120,7 +120,7 @@ def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def server_settings(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
-    """Return a model's server settings: the model's table over its server's over `default`.
+    """Return a model's server settings: its own table over its server's over `default`.
 
     Raises:
         SettingValueError: a cap on spending without a price to count by.
@@ -172,7 +172,7 @@ def convert_setting(value: Any, annotation: Any, at: str) -> Any:
 
 
 def convert_settings(table: Any, types: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
-    """Convert a table of settings to their types; SettingValueError for unknown or wrong ones."""
+    """Convert a table of settings to `types`, by name; SettingValueError if unknown or wrong."""
     if not isinstance(table, Mapping):
         raise SettingValueError(f"{where}: expected a table of settings, got {table!r}")
     if unknown := [name for name in table if name not in types]:

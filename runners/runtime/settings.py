@@ -95,7 +95,7 @@ class Settings:
     """Spec whose spending is counted, set by a stage."""
 
     def server(self, base_url: str, model: str) -> Server:
-        """Return a model's server settings; SettingsError for a spending limit without a price."""
+        """Return a model's server settings, rates divided by `jobs`; SettingsError if invalid."""
         try:
             server = servers.server_settings(self.servers, base_url, model)
         except SettingValueError as error:
@@ -167,7 +167,7 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_text(text: str, kind: Any) -> Any:
-    """Convert an environment variable's text to bool, int or float; unchanged if it is none."""
+    """Convert an environment variable's text to `kind`; unchanged if str or not such a text."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:
@@ -177,7 +177,7 @@ def _of_text(text: str, kind: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Return True in the first process of a distributed run, which writes outputs."""
+    """Return whether this is the only process of a run, or the first of a distributed one."""
     for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
         ranks = [os.environ[name] for name in names if name in os.environ]
         if ranks:

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 
 
 def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[str], str]) -> list[str]:
-    """Shorten names to at most `max_characters` characters each, all different.
+    """Return the names by `shorten`, in order; those that become equal are cut otherwise.
+
+    Args:
+        max_characters: of the other short forms, which begin with the names' beginning and end with where they differ.
 
     >>> shorten_names(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
@@ -14,16 +17,16 @@ def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[
         alike.setdefault(shorten(name), []).append(name)
     short = {same[0]: text for text, same in alike.items() if len(same) == 1}
     for same in (same for same in alike.values() if len(same) > 1):
-        short |= _apart(same, max_characters, set(short.values()))
+        short |= _shorten_equal(same, max_characters, set(short.values()))
     return [short[name] for name in names]
 
 
-def _apart(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[str, str]:
-    """Return name -> short form for names that `shorten` makes equal, all different."""
+def _shorten_equal(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[str, str]:
+    """Return different short forms by name, for names of which `shorten` makes equal ones."""
     head = max(1, max_characters // 6)
     room = max_characters - head - 1
     differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
-    start = max(head, _word(names[0], next(differs, min(map(len, names)))))
+    start = max(head, _word_start(names[0], next(differs, min(map(len, names)))))
     short: dict[str, str] = {}
     for name in names:
         rest = name[start:]
@@ -37,7 +40,7 @@ def _apart(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[s
     return short
 
 
-def _word(name: str, place: int) -> int:
+def _word_start(name: str, place: int) -> int:
     """Return the start of the word or number that contains a character position."""
     while place and (name[place - 1].isalnum() or name[place - 1] == "."):
         place -= 1

@@ -49,7 +49,7 @@ class _Hold:
 
     @property
     def is_open(self) -> bool:
-        """Return True if the request may still end: its process runs, and it is not too old."""
+        """Return whether the request may still end: its process runs, and it is not too old."""
         host, _, pid = self.by.rpartition(":")
         if time.time() - self.at > ANSWERED_BY:
             return False
@@ -100,13 +100,13 @@ class Ledger:
             self._append({"settle": key, "spent": spent, "account": self.account})
 
     def holds(self, key: str) -> bool:
-        """Return True if a reservation of this key is open."""
+        """Return whether a reservation of this key is open."""
         with self._lock:
             self._refresh()
             return key in self._holds
 
     def room(self) -> float:
-        """Return the dollars left below the nearest limit; infinite without limits."""
+        """Return the unspent and unreserved dollars below the nearest limit; infinite without."""
         with self._lock:
             self._refresh()
             return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)

@@ -77,12 +77,12 @@ class Stage:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Return facts for tables that are equal in all runs of this stage: no times or hosts."""
+        """Return stage key, digest of parameters, seed and library versions, equal in all runs."""
         return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": content_libraries()}
 
 
 def nested_paths(tree: Any) -> Iterator[str]:
-    """Yield all paths in nested mappings of paths."""
+    """Yield all paths in nested mappings of paths, in order."""
     if isinstance(tree, Mapping):
         for value in tree.values():
             yield from nested_paths(value)
@@ -95,7 +95,7 @@ def digest(value: Any) -> str:
 
 
 def content_libraries() -> dict[str, str]:
-    """Return name -> version of Python and the libraries that shape content."""
+    """Return the installed version by name of Python and the libraries that shape content."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": platform.python_version()}
@@ -118,7 +118,7 @@ def read_record(root: Path, spec: str, name: str) -> dict[str, Any]:
 
 
 def read_stage(key: str, settings: Settings) -> Stage:
-    """Read a stage from `specs/SPEC/stages/NAME.json`."""
+    """Read stage SPEC/NAME from `specs/SPEC/stages/NAME.json`; StageError if unreadable."""
     spec, _, name = key.partition("/")
     path = Path("specs") / spec / "stages" / f"{name}.json"
     try:
@@ -141,7 +141,7 @@ def make_stage(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
 
 @contextmanager
 def only_writer(stage: Stage) -> Iterator[None]:
-    """Hold the stage's lock within this context, after waiting for another run to end."""
+    """Wait for other runs of the stage, and hold its lock within this context."""
     lock = ProcessLock(LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock")
     this_process = str(os.getpid())
     if not lock.acquire(this_process):
@@ -157,7 +157,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 
 def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
-    """Write the origins of stored answers into an unfinished stage's local record."""
+    """Write the origins of stored answers into the local record of a stage before it ends."""
     record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
     atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 

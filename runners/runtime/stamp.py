@@ -53,7 +53,7 @@ def memory_used() -> dict[str, Any]:
 
 
 def write_stamp(spec: str, root: Path = Path()) -> None:
-    """Write a spec's run facts, as JSON and as an SVG image, once its results are up to date."""
+    """Write a spec's run facts and the GPUs of its stages, as JSON and as an SVG image."""
     folder = root / ".qualm" / "runs" / spec
     facts = run_facts(root)
     if gpus := _gpus(folder):
@@ -103,12 +103,12 @@ def facts_svg(facts: Mapping[str, Any]) -> str:
 
 
 def text_svg(lines: Sequence[str], height: int) -> str:
-    """Return an SVG of `lines`, which are text elements, in light and dark colours."""
+    """Return an SVG with a style for light and dark pages around `lines`, its text elements."""
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
 
 
 def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
-    """Return an SVG text of a name with its wrapped value below, and the next y."""
+    """Return (SVG text of a name above its wrapped value, y of the next line)."""
     lines = textwrap.wrap(value, _LONGEST) or [""]
     below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
     return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP

@@ -38,7 +38,7 @@ def tell(event: str, **facts: Any) -> None:
 
 
 def tell_answer(question: str, answer: str) -> None:
-    """Report a question and its answer to `qualm run`, at most one per second."""
+    """Report a question and an answer, both cut, to `qualm run`, at most one per second."""
     global _next_answer
     if is_read() and (now := time.monotonic()) >= _next_answer:
         _next_answer = now + ANSWERS_EVERY

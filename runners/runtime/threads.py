@@ -7,7 +7,7 @@ from typing import Any
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS uses one thread."""
+    """Return a context manager within which BLAS uses one thread."""
     import numpy  # noqa: F401 - only libraries that are loaded can be limited
     from threadpoolctl import threadpool_limits
 

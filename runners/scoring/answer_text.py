@@ -105,7 +105,7 @@ _UNSPACED = re.compile(
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a normalised text; of scripts written without spaces, the characters.
+    """Return the words of a text, normalised; of scripts without spaces, the characters.
 
     >>> words_of("The Two red cubes."), words_of("红色的车")
     (['2', 'red', 'cubes'], ['红', '色', '的', '车'])
@@ -114,7 +114,7 @@ def words_of(text: str) -> list[str]:
 
 
 def numbers_to_digits(words: Sequence[str]) -> list[str]:
-    """Return the words with each spelled number, even of several words, as one digit word.
+    """Return the words, each spelled number, maybe of several words, replaced by digits.
 
     >>> numbers_to_digits(["twenty", "one", "or", "two", "hundred", "and", "five"])
     ['21', 'or', '205']
@@ -129,7 +129,7 @@ def numbers_to_digits(words: Sequence[str]) -> list[str]:
 
 
 def _number_at(words: Sequence[str], i: int) -> tuple[str, int]:
-    """Return the number that begins at word `i`, in digits, and the index after it (`i`: none)."""
+    """Return (number that begins at word `i` in digits, index after it or `i` for none)."""
     total, group, end, scale = 0, _below_hundred(words, i), i, 10**15
     if group is None and words[i] in SCALES:
         group = (1, i)  # "hundred", of "a hundred"

@@ -23,7 +23,7 @@ CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer to judge, with its question, reference answers and evidence."""
+    """One answer to be judged, with its question, reference answers and evidence."""
 
     question: str
     references: tuple[str, ...]
@@ -38,12 +38,12 @@ class Answered:
 
 
 def takes_choices(ref: Mapping[str, Any]) -> bool:
-    """Return true if the judge `ref` reads multiple-choice questions answered in words."""
+    """Return whether the judge `ref` reads multiple-choice questions answered in words."""
     return reads_choices(registry.get("judges", ref["plugin"]))
 
 
 def takes_open(ref: Mapping[str, Any]) -> bool:
-    """Return true if the judge `ref` reads open questions."""
+    """Return whether the judge `ref` reads open questions."""
     return reads_open(registry.get("judges", ref["plugin"]))
 
 
@@ -62,12 +62,12 @@ def describe_abstention_judges(scored: Mapping[str, Any], refs: Iterable[Mapping
 
 
 def depends_on_abstentions(metric: str) -> bool:
-    """Return true if a metric's value depends on which answers abstain."""
+    """Return whether a metric's value depends on which answers abstain."""
     return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 
 def judge_ref(chosen: registry.Chosen, label: str = "") -> dict[str, Any]:
-    """Return a judge's label, plugin and args from the value of another plugin's parameter."""
+    """Return a judge's `label`, `plugin` and `args`, from a plugin parameter's value."""
     ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
     return {"label": label or ref["plugin"], **ref}
 
@@ -113,7 +113,7 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
 
 
 def _for_judge(answer: Answered, needs_evidence: bool, min_people: int | None) -> Answered:
-    """Return the answer without evidence and people that the judge does not read."""
+    """Return the answer without evidence and people's answers that the judge does not read."""
     people = answer.people if min_people is not None and len(answer.people) >= min_people else ()
     evidence = answer.evidence if needs_evidence else ""
     return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

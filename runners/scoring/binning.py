@@ -134,7 +134,7 @@ class Calibrated:
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
     def null_test(self, correct: Floats, in_bin: Floats, error_of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
-        """Return the p-value of perfect calibration, from simulated bin gaps, and its hypothesis.
+        """Return (p-value of perfect calibration from simulated bin gaps, hypothesis in words).
 
         Args:
             correct: (n,) correctness.
@@ -150,7 +150,7 @@ class Calibrated:
         return float((1 + as_large.sum()) / (1 + DRAWS)), words
 
     def band(self, rows: NDArray[np.intp], level: float = 0.95) -> tuple[float, float]:
-        """Return the (low, high) accuracy of some rows that perfect calibration allows.
+        """Return the (low, high) accuracy of the rows `rows` that perfect calibration allows.
 
         The consistency band of Broecker, Smith, 2007.
 
@@ -167,7 +167,7 @@ class Calibrated:
 
 
 def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return (k,) sums, and (groups, k) deviations from shares, scaled for an unbiased spread.
+    """Return ((k,) sums, (groups, k) deviations from shares, scaled for an unbiased spread).
 
     A group's share is the total times its share of rows: groups are drawn, and their sizes are no result. The scale is that of
     groups / (groups - 1); there must be two groups.
@@ -179,7 +179,7 @@ def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Floats:
-    """Sum (n, k) columns over each group, row by row: (groups, k)."""
+    """Return (groups, k) sums of (n, k) columns over each group, row by row."""
     k = columns.shape[1]
     cells = (group[:, None] * k + np.arange(k)).ravel()
     return np.bincount(cells, columns.ravel(), groups * k).astype(np.float64).reshape(groups, k)
@@ -222,7 +222,7 @@ class _CrossingSearch:
         return self._of_all[factor]
 
     def crossing(self, share: float) -> float:
-        """Return the smallest factor >= 0 at which a `share` of draws is above; 0 if at once."""
+        """Return the smallest factor >= 0 at which a `share` of draws is above, 0 if at 0 already."""
         low, high, least, count = 0.0, 1.0, self._observed - 1e-12, self._draws.shape[1]
         if np.count_nonzero(self._sums(low) >= least) / count >= share:
             return 0.0

@@ -30,7 +30,7 @@ MAX_DELETIONS = 200
 
 @dataclass(frozen=True)
 class RecordedSums:
-    """Columns that a metric sums for one task, and whether it reads single rows' weights."""
+    """Columns that a metric sums for one task, as `Recorder.recorded` returns them."""
 
     widths: tuple[int, ...] = ()
     """Number of columns of each of its sums."""
@@ -53,7 +53,7 @@ class Recorder(Weights):
     """
 
     def __init__(self, *sizes: int) -> None:
-        """Create unit weights for tasks of these numbers of rows; no 0 if there are several tasks."""
+        """Create unit weights for tasks with these numbers of rows; of several none may be 0."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
         object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
@@ -69,7 +69,7 @@ class Recorder(Weights):
     only_sums: bool
 
     def recorded(self) -> list[RecordedSums]:
-        """Return what was recorded, one RecordedSums per task."""
+        """Return the sums recorded so far, one RecordedSums per task."""
         widths = tuple(column.shape[1] for column in self.columns)
         same = partial(RecordedSums, widths, self.width, self.only_sums, self.in_bins)
         if not self.columns:
@@ -127,7 +127,7 @@ class Replay(Weights):
 
 
 class StackedTasks(Weights):
-    """Weights of several tasks' rows, concatenated: sums per resample and task.
+    """Weights of several tasks' concatenated rows; a sum has one number per resample and task.
 
     Sums of columns alone, of metrics that make each row of what they sum from that row alone.
     """
@@ -166,7 +166,7 @@ class StackedTasks(Weights):
 
 
 class SideBySide(Weights):
-    """Weights for columns that differ per resample: the (n,) rows of each, concatenated.
+    """Weights for columns that differ per resample: the (n,) rows of all, one after another.
 
     Sums of columns alone; a metric that is given it makes each row of what it sums from that row alone.
     """
@@ -223,7 +223,7 @@ class Resamples(Protocol):
 
 
 class Bootstrap:
-    """`times` resamples of whole groups with replacement. The same names give the same draws, in any order of asking."""
+    """`times` resamples of whole groups with replacement; equal names give equal draws."""
 
     keep = True
     """Draw once and keep, or draw anew each time to save memory; the draws are the same."""
@@ -244,7 +244,7 @@ class Bootstrap:
         return self if self._whole is None else self._whole
 
     def within(self, whole: Resamples) -> Bootstrap:
-        """Set the resamples of the whole dataset, of which these are a part, and return self."""
+        """Set the resamples of the whole dataset, of which these are a part; return this object."""
         self._whole = whole
         return self
 
@@ -261,7 +261,7 @@ class Bootstrap:
             yield Weights(counts, self.group)
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield the weights of a jackknife over groups: all but one, or all but one of MAX_DELETIONS random parts of equal size."""
+        """Yield jackknife weights: all groups but one, or all but one of MAX_DELETIONS parts."""
         parts = min(self.groups, MAX_DELETIONS)
         part_of = np.arange(self.groups)
         if self.groups > parts:
@@ -288,7 +288,7 @@ class PartOf:
     """Resamples drawn over all rows, applied to some of them; each may hold none of these."""
 
     def __init__(self, of: Resamples, group: NDArray[np.int64]) -> None:
-        """Take the resamples of all rows, and the (n,) group code of each of the n rows to keep."""
+        """Take resamples of all rows, and the (n,) group codes of the n rows to keep."""
         self._of, self.group = of, group
         self.groups, self.times = of.groups, of.times
 
@@ -307,7 +307,7 @@ class PartOf:
         return map(self._seen, self._of.blocks())
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield jackknife weights over the groups of all rows."""
+        """Yield jackknife weights of the kept rows, over the groups of all rows."""
         return map(self._seen, self._of.deletions())
 
     def _seen(self, block: Weights) -> Weights:
@@ -325,7 +325,7 @@ class SubsetResamples(PartOf):
         self.groups = len(present)
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the (len(rows),) group code of each of some rows."""
+        """Return the (len(rows),) group codes of some rows, renumbered from 0."""
         return self._place[self._of.groups_of(rows)]
 
     def _seen(self, block: Weights) -> Weights:
@@ -333,7 +333,7 @@ class SubsetResamples(PartOf):
 
 
 def join_counts(blocks: Iterator[Weights]) -> Iterator[Floats]:
-    """Yield (resamples, groups) counts, with blocks concatenated up to JOINED numbers."""
+    """Yield (resamples, groups) counts in order, blocks concatenated up to JOINED numbers."""
     held: list[Floats] = []
     for block in blocks:
         if held and sum(counts.size for counts in held) + block.counts.size > JOINED:
@@ -347,7 +347,7 @@ def join_counts(blocks: Iterator[Weights]) -> Iterator[Floats]:
 def pair_with_weights(
     columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
-    """Yield chunks of per-resample (b, n) columns, each with the weights of its resamples."""
+    """Yield (columns (b, n) by name, the weights of their b resamples), chunk by chunk."""
     blocks = resamples.blocks()
     block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
     for some in columns:

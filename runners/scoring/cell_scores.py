@@ -33,7 +33,7 @@ from qualm.runners.scoring.measuring.score_table import count_undefined, score_r
 from qualm.runners.scoring.measuring.slices import changed_slices, make_slices
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.scoring.paired_tests import compare_models
-from qualm.runners.scoring.perturbation_tests import effect_rows, is_of_correlation, with_a_test
+from qualm.runners.scoring.perturbation_tests import effect_rows, is_of_correlation, metrics_with_effect_test
 from qualm.runners.scoring.rankings import Rankings
 
 
@@ -73,7 +73,7 @@ class Scoring:
         self.recalibrated: list[pa.Table] = []
         self.comparisons: list[dict[str, Any]] = []
         self.effects: list[dict[str, Any]] = []
-        self._tested = with_a_test(self.metrics) if "effects" in stage.outputs else []
+        self._tested = metrics_with_effect_test(self.metrics) if "effects" in stage.outputs else []
         self._paired = [metric for metric in self.metrics if PAIRED & set(metric.reads)]
 
     @property
@@ -129,7 +129,7 @@ class Scoring:
     def _measure(
         self, metrics: Sequence[Metric], cell: Cell, data_slice: Slice, rows: list[dict[str, Any]]
     ) -> tuple[list[tuple[str, Measured]], list[Limits]]:
-        """Append score rows of metrics on one cell and slice; return the values and intervals."""
+        """Append score rows of metrics on one cell and slice; return (values, intervals)."""
         values = evaluate(metrics, cell, data_slice)
         limits, columns = intervals_and_columns([measured for _, measured in values], self.level, data_slice.bootstrap.groups)
         rows += score_rows(cell, data_slice, values, columns)

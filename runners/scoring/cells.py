@@ -100,7 +100,7 @@ class Cell:
     """Intervals that metrics computed by their own methods, so that equal rows are asked for once."""
 
     def applies(self, reads: frozenset[str]) -> bool:
-        """Return true if a metric that reads these columns is defined for this cell."""
+        """Return whether a metric that reads these columns is defined for this cell."""
         return reads <= self.available_columns(reads)
 
     def available_columns(self, reads: frozenset[str]) -> set[str]:
@@ -112,7 +112,7 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """Return (n,) number codes of the values of the sample field that a column name refers to."""
+        """Return (n,) number codes of the sample field that a column name refers to; NaN: none."""
         return self.samples.codes(field_of(column))
 
     @property
@@ -137,13 +137,13 @@ class Cell:
         return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
 
     def blind(self) -> Cell:
-        """Return the cell as model MODEL+VARIANT on clean inputs, without uncertainties and sets."""
+        """Return a copy as model MODEL+VARIANT on clean inputs, without uncertainties and sets."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
         blinded = abstaining_name(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return the cell with correctness and uncertainties of `clean` added; itself if None."""
+        """Return a copy with correctness and uncertainties of `clean` added; itself if None."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

@@ -31,7 +31,7 @@ Frequent = tuple[str, float]
 
 
 def most_frequent(answers: Iterable[str | None]) -> Frequent:
-    """Return the most frequent answer in lower case and its share; ("", NaN) if all are None.
+    """Return (most frequent answer in lower case, its share); ("", NaN) if all are None.
 
     >>> most_frequent(["Yes", "yes ", "no", None])
     ('yes', 0.6666666666666666)
@@ -44,7 +44,7 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 
 
 def constant_answer(samples: Samples) -> Frequent:
-    """Return the most frequent reference answer, and the share of samples that have it."""
+    """Return (most frequent reference answer, share of samples with it); ("", NaN) if none."""
     return most_frequent(_references(samples))
 
 
@@ -58,7 +58,7 @@ def _references(samples: Samples) -> Iterable[str | None]:
 
 
 def describe_collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent: Frequent, clean_frequent: Frequent) -> str:
-    """Explain how a model collapses under a variant, by one answer or by accuracy; else "".
+    """Return how a model collapses under a variant, by one answer or by accuracy; else "".
 
     Args:
         samples: of the dataset.
@@ -82,7 +82,7 @@ def describe_collapse(samples: Samples, correct: Floats, clean_correct: Floats, 
 
 
 def wilson_upper_end(correct: Floats, groups: Ints) -> float:
-    """Return the upper end of Wilson's interval of a mean, counting each group as one sample."""
+    """Return the upper end of Wilson's 95% interval of a mean, each group as one sample."""
     units = len(np.unique(groups))
     value = float(np.clip(correct.mean(), 0.0, 1.0))
     return wilson_interval(value, math.sqrt(value * (1 - value) / units), critical(LEVEL, math.inf), units)[1]

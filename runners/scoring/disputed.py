@@ -16,8 +16,8 @@ RIGHT_FROM = 0.5
 """The least rating that counts as right, of theirs and ours."""
 
 
-def disputed(samples: Samples, answers: pa.Table, correct: Floats, where: str) -> str:
-    """Return a warning if the log's own verdicts differ from the judge's on more than 2% of the answers; otherwise "".
+def describe_dispute(samples: Samples, answers: pa.Table, correct: Floats, where: str) -> str:
+    """Return a warning if log and judge differ on over 2% of the answers; otherwise "".
 
     Args:
         samples: The dataset.

@@ -54,7 +54,7 @@ class Evidence:
 
 @dataclass
 class Family:
-    """Collects tests, each with the row of a table that it belongs to, and fills in `p_adjusted` of each row."""
+    """Collector of tests with their table rows; `correct` fills in each row's `p_adjusted`."""
 
     correction: str
     span: str
@@ -64,12 +64,12 @@ class Family:
         self.rows.append((row, evidence))
 
     def correct(self) -> None:
-        """Fill in the corrected p-values in the rows of all families."""
+        """Fill in the corrected p-values of all rows, family by family; None if undefined."""
         members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
         for of in members.values():
-            for (row, _), p in zip(of, corrected([evidence for _, evidence in of], self.correction), strict=True):
+            for (row, _), p in zip(of, corrected_p_values([evidence for _, evidence in of], self.correction), strict=True):
                 row["p_adjusted"] = None if np.isnan(p) else p
             for name in ("p_equivalent", "p_not_worse"):
                 rows = [row for row, _ in of if row.get(name) is not None]
@@ -79,7 +79,7 @@ class Family:
 
 
 def describe_correction(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
-    """Return a phrase naming correction and family; "not corrected for their number" without one.
+    """Return a phrase on correction and family, such as "not corrected for their number".
 
     Args:
         settings: `correction` and `family`, as under `compare:`.
@@ -171,7 +171,7 @@ _PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
 }
 
 
-def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
+def corrected_p_values(tests: Sequence[Evidence], correction: str) -> list[float]:
     """Return the corrected p-values of one family of tests, in order; NaN where undefined."""
     if correction == "max_t":
         return max_t(tests)
@@ -179,7 +179,9 @@ def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
 
 
 def max_t(tests: Sequence[Evidence]) -> list[float]:
-    """Return step-down max-T p-values (Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003), from resamples.
+    """Return step-down max-T p-values, in order, by tests' resamples; NaN where undefined.
+
+    Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003.
 
     Each p-value is turned into the normal deviate of equal p. The largest of a family is set against the largest deviate, over all its
     tests, of the same resample; the second against the largest of the others, and so on. Tests that go together count as the few that
@@ -232,7 +234,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 
 
 def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
-    """Return a robust spread around 0 along the last axis, ignoring NaN, that makes tests comparable.
+    """Return a robust spread around 0 along the last axis, NaN ignored, alike for all tests.
 
     It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole

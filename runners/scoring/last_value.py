@@ -15,7 +15,7 @@ class LastValue(Generic[Value]):
         self._entry: tuple[object, Hashable, Value] | None = None
 
     def get(self, key: object, compute: Callable[[], Value], second_key: Hashable = None) -> Value:
-        """Return the value of a key, computing it if it is not the cached one.
+        """Return the value of `key`, by identity, and `second_key`; computed if not cached.
 
         Args:
             key: compared by identity.

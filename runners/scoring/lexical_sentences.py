@@ -13,7 +13,7 @@ SENTENCE_WORDS = 5
 
 
 def lexical_sentences(texts: Sequence[str], estimators: Sequence[str]) -> str:
-    """Return a warning if estimators compare answers by words alone and most answers are sentences; otherwise "".
+    """Return a warning if estimators compare words alone and answers are sentences, or "".
 
     Args:
         texts: one model's greedy answers to open questions.

@@ -54,7 +54,7 @@ BOUNDS: Mapping[str, Bounds] = {"proportion": (0.0, 1.0), "optimistic": (0.0, 1.
 
 @dataclass(frozen=True)
 class Limits:
-    """An interval, or why there is none."""
+    """Interval of one value; both ends NaN and a reason in `why_none` if there is none."""
 
     low: float = math.nan
     high: float = math.nan
@@ -78,7 +78,7 @@ def difference_bounds(bounds: Bounds) -> Bounds:
 
 @lru_cache(maxsize=4096)
 def critical(level: float, freedom: float) -> float:
-    """Return the two-sided critical value of Student's t.
+    """Return the two-sided critical value of Student's t at a confidence level.
 
     >>> round(critical(0.95, 9), 3), round(critical(0.95, math.inf), 3)
     (2.262, 1.96)
@@ -115,9 +115,10 @@ def standard_error(resampled: Floats, groups: float) -> float:
 
 
 def effective_units(group: NDArray[np.int64]) -> float:
-    """Return the effective number of groups by their sizes, (sum of sizes)^2 / sum of sizes^2 (Kish, 1965).
+    """Return the effective number of groups, by the number of rows with each group code.
 
-    It is the number of groups where these are equal. Answers of one group that all agree count as one of this many.
+    It is (sum of sizes)^2 / sum of sizes^2 (Kish, 1965), the number of groups where these are equal. Answers of one group that all agree
+    count as one of this many.
 
     >>> effective_units(np.array([0, 0, 1, 1])), effective_units(np.array([0, 0, 0, 1]))
     (2.0, 1.6)
@@ -155,21 +156,26 @@ def effective_groups(influences: Floats, log_variance_slope: float = 0.0) -> flo
 
 
 def jackknife_error(deleted: Floats) -> float:
-    """Return the standard error by values with each group deleted (Quenouille, 1956), which allows for the leverage of large groups."""
+    """Return the standard error from values with each group deleted (Quenouille, 1956).
+
+    It allows for the leverage of large groups.
+    """
     n, off = len(deleted), _centred(deleted)
     return math.sqrt((n - 1) / n * float(off @ off))
 
 
 def _centred(values: Floats) -> Floats:
-    """Return the deviations from the mean; `np.mean` takes several times as long for so few numbers."""
+    """Return the deviations of the values from their mean."""
+    # `np.mean` takes several times as long for so few numbers.
     off: Floats = values - np.add.reduce(values) / len(values)
     return off
 
 
 def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
-    """Return the normal deviate of a difference under exchanges of its two sides in each group, element by element.
+    """Return the normal deviate of a difference if sides are exchanged at random per group.
 
-    Under exchanges the difference varies around 0 by its groups' mean square: size / sqrt(error^2 + size^2 / units).
+    Arrays are taken element by element. Under exchanges the difference varies around 0 by its groups' mean square:
+    size / sqrt(error^2 + size^2 / units).
 
     Args:
         size: Absolute difference, more than 0.
@@ -225,7 +231,7 @@ def fisher_interval(value: float, error: float, q: float) -> tuple[float, float]
 
 
 def is_in_range(method: str, value: float) -> bool:
-    """Return true if a value lies in (-1, 1) for method `correlation`, else in [0, 1]."""
+    """Return whether a value lies in (-1, 1) for method `correlation`, else in [0, 1]."""
     return -1 < value < 1 if method == "correlation" else 0 <= value <= 1
 
 
@@ -283,7 +289,7 @@ def limits(
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return the degrees of freedom of a standard error over groups.
+    """Return the degrees of freedom of a standard error over groups; `share`: of a share's.
 
     Of a share's, those of its design effect.
     """

@@ -95,7 +95,7 @@ class Test:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the test as columns of COMPARISONS; undefined numbers are None."""
+        """Return the test as columns of COMPARISONS by name; undefined numbers are None."""
         shares = {"scored_share_a": or_null(self.share_a), "scored_share_b": or_null(self.share_b)}
         about = {"n": self.n, "higher_is_better": self.higher_is_better, "why": self.why or None, "compared_by": self.compared_by or None}
         return {"metric": self.metric} | {name: or_null(getattr(self, name)) for name in NUMBERS} | about | shares
@@ -145,7 +145,7 @@ def compare_sides(
 def compare_models(
     metrics: Sequence[Metric], cells: Mapping[str, Cell], slices: Sequence[Slice], asked: dict[str, Any], level: float
 ) -> Iterator[tuple[dict[str, Any], Evidence]]:
-    """Yield a row of COMPARISONS, and its evidence, for each test of the pairs that a spec asks for on one dataset.
+    """Yield (row of COMPARISONS, its evidence) per test of the pairs that a spec asks for.
 
     Args:
         metrics: Metrics of the spec.
@@ -177,7 +177,7 @@ class Side:
         """Values in all resamples, of the labels that a test has asked for."""
 
     def resample(self, labels: Sequence[str]) -> None:
-        """Measure the values of labels in all resamples, each label once."""
+        """Set `measured` of these labels: their values in all resamples, each label once."""
         new = [label for label in labels if label not in self.measured]
         tasks = {id(task): task for label in new for task in self.tasks[label] if task.measured.n}
         resample(list(tasks.values()), self.part.bootstrap)
@@ -209,7 +209,7 @@ def _scores(cell: Cell) -> dict[str, list[str]]:
 
 
 def _are_over_same_rows(a: MetricTask, b: MetricTask) -> bool:
-    """Return true if two tasks are scored on the same rows, and the same rows calibrate."""
+    """Return whether two tasks are scored on the same rows, and the same rows calibrate."""
     pairs = zip(a.metric.reads, a.arrays, b.arrays, strict=True)
     return np.array_equal(a.of_cell, b.of_cell) and all(np.array_equal(x, y) for name, x, y in pairs if name == "is_calibration")
 
@@ -262,7 +262,7 @@ def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes
 
 
 def rarest_class(task: MetricTask) -> tuple[int, float]:
-    """Return the rows and the effective number of groups of the rarer of a metric's classes."""
+    """Return (rows, effective groups) of a metric's rarer class, each the minimum of two."""
     assert task.metric.classes is not None
     codes = task.metric.classes(*task.arrays, **task.metric.args) > 0
     chosen = [codes & task.counted, ~codes & task.counted]
@@ -345,7 +345,7 @@ class PairedDifference:
         return ends if ends.why_none else Limits(round_result(ends.low), round_result(ends.high))
 
     def within_margin(self, margin: float, higher_is_better: bool | None, bounds: Bounds) -> tuple[float, float]:
-        """Return p-values that |value| < margin, and that it is not worse than 0 by the margin.
+        """Return p-values (|value| < margin, not worse than 0 by the margin); NaN if undefined.
 
         One group is taken to differ as much as it can if none is seen to differ.
         """
@@ -367,7 +367,7 @@ class PairedDifference:
 
 
 def common_rows(a: Cell, b: Cell) -> tuple[Cell, Cell]:
-    """Return both cells with their common columns, NaN in both where one is unscored."""
+    """Return copies (a, b) with their common columns, NaN in both where one is unscored."""
     return _on_rows_of(a, b), _on_rows_of(b, a)
 
 

@@ -39,20 +39,20 @@ class Effect:
     evidence: Evidence = field(default=Evidence(np.nan), repr=False, compare=False)
 
 
-def with_a_test(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics whose files declare a test of a perturbation's effect."""
+def metrics_with_effect_test(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics whose plugins declare a test of a perturbation's effect, in order."""
     return [m for m in metrics if _test_of(m) is not None]
 
 
 def is_of_correlation(metric: Metric) -> bool:
-    """Return true if the metric is tested against a correlation of 0."""
+    """Return whether the metric is tested against a correlation of 0."""
     return _test_of(metric) == INDEPENDENCE
 
 
 def effects(metrics: Sequence[Metric], cell: Cell, data_slice: Slice) -> Iterator[Effect]:
-    """Yield a tested Effect for every metric that applies to a perturbed cell on one slice."""
+    """Yield an Effect, with its p-value, per metric that applies to a perturbed cell."""
     by_exchange = [m for m in metrics if _test_of(m) == EXCHANGE]
-    for test in paired_tests.compare(by_exchange, _swapped(cell), cell, data_slice, 0.95):
+    for test in paired_tests.compare(by_exchange, _exchange_answers(cell), cell, data_slice, 0.95):
         yield Effect(test.metric, test.value_b, test.value_a, test.p, test.evidence)
     for label, measured in evaluate([m for m in metrics if _test_of(m) == INDEPENDENCE], cell, data_slice):
         groups = data_slice.bootstrap.groups if measured.groups is None else measured.groups
@@ -65,7 +65,7 @@ def effects(metrics: Sequence[Metric], cell: Cell, data_slice: Slice) -> Iterato
 def effect_rows(
     metrics: Sequence[Metric], cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]]
 ) -> Iterator[tuple[dict[str, Any], Evidence]]:
-    """Yield a row of EFFECTS, and its evidence, for each test of a perturbed cell and slice."""
+    """Yield (row of EFFECTS, its evidence) for each test of a perturbed cell and slice."""
     counts = {label: measured.n for label, measured in values}
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     for effect in effects(metrics, cell, part):
@@ -73,8 +73,8 @@ def effect_rows(
         yield same | {"metric": effect.metric, "n": counts[effect.metric]} | numbers, effect.evidence
 
 
-def _swapped(cell: Cell) -> Cell:
-    """Return the cell with its clean and perturbed answers exchanged."""
+def _exchange_answers(cell: Cell) -> Cell:
+    """Return a copy of the cell with its clean and perturbed answers exchanged."""
     columns = cell.columns | {"correct": cell.columns["clean_correct"], "clean_correct": cell.columns["correct"]}
     return replace(cell, columns=columns, uncertainties=cell.clean_uncertainties, clean_uncertainties=cell.uncertainties)
 

@@ -17,7 +17,7 @@ PLACES = 1000
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Return each column's weighted sums over rows of equal score: (B, distinct scores) each."""
+    """Return, per column, (B, k) weighted sums over rows of each of k scores, ascending."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -71,7 +71,10 @@ class RetainedAccuracy:
         return self.after[:, -1]
 
     def sum_retained_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
-        """Return (B,): Σ a_k for k = beyond + 1 to n, with a_k the mean correctness of the k least uncertain answers."""
+        """Return (B,) sums of a_k for k = beyond + 1 to n, the number of answers.
+
+        a_k is the mean correctness of the k least uncertain answers.
+        """
         # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
         low = np.maximum(self.before, np.broadcast_to(beyond, len(self.here))[:, None])
@@ -132,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of a sum of weights over the rarer class's places in order.
+    """Return the standard error of the rarer class's mean `weight` of place, from 0 to 1.
 
     At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
     (1953), of which -ln(t) is exponential with this mean.

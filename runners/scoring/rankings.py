@@ -154,7 +154,7 @@ class Rankings:
         self.waiting.setdefault((place, better, groups), []).append(candidate)
 
     def rank(self) -> None:
-        """Test the collected rankings and release their resamples."""
+        """Test the rankings collected since the last call, and release their resamples."""
         tested: dict[tuple[Any, ...], Ranked] = {}  # settings that differ by name alone share all their values
         for (place, better, groups), candidates in self.waiting.items():
             if len(candidates) > 1:
@@ -165,7 +165,7 @@ class Rankings:
         self.waiting.clear()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return the tables RANKINGS and ESTIMATOR_COMPARISONS."""
+        """Return the tables (RANKINGS, ESTIMATOR_COMPARISONS) of all rankings."""
         rankings: dict[str, Any] = {name: [] for name in RANKINGS.names}
         pairs: list[dict[str, Any]] = []
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
@@ -204,7 +204,7 @@ def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32]
 
 
 def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str]:
-    """Return the label without its estimator, and the estimator ("" if none)."""
+    """Return (the label without its estimator, the estimator or "" if it has none)."""
     rest = label[len(metric.label) + 1 : -1]
     if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
         for name in cell.uncertainties:
@@ -222,7 +222,7 @@ def family_of(place: Place, span: str) -> tuple[str, ...]:
 
 
 def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
-    """Return a ranking: every pairwise difference over its spread, and the intervals."""
+    """Compare all pairs of candidates; return their deviates, least p-values and intervals."""
     drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
     original = np.array([c.value for c in candidates])
     n = max(c.n for c in candidates)
@@ -305,7 +305,7 @@ def _difference_interval(a: Candidate, b: Candidate, groups: int, level: float) 
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return the log odds of shares, kept half a question from 0 and 1, and their derivative.
+    """Return (log odds of shares kept half a question from 0 and 1, their derivatives).
 
     The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
     spread, and seems clear of chance. That of the log odds hardly changes.
@@ -315,7 +315,7 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
 
 
 def normal_deviate(t: Floats, freedom: float | Floats) -> Floats:
-    """Return the normal deviate with the same p-value as Student's t."""
+    """Return the normal deviates with the same p-values as Student's t, at most 1e6."""
     from scipy.special import ndtri, stdtr
 
     return np.asarray(np.minimum(-ndtri(stdtr(freedom, -t)), 1e6), dtype=np.float64)
@@ -329,7 +329,7 @@ def _back(z: float, freedom: Floats) -> Floats:
 
 
 def bonferroni(z: Floats) -> Floats:
-    """Return (k, k) two-sided p-values of pairs, times the number of pairs, at most 1."""
+    """Return (k, k) Bonferroni-corrected two-sided p-values of pairs' normal deviates `z`."""
     from scipy.special import ndtr
 
     pairs = len(z) * (len(z) - 1) // 2
@@ -337,13 +337,13 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) p-values: shares of the sorted largest deviates that are at least `z`."""
+    """Return (k, k) corrected p-values: shares of `highest`, sorted, that reach `z`."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 
 
 def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
-    """Return the columns of RANKINGS for one ranking, the best candidate first."""
+    """Return RANKINGS of one ranking by column, best first; `p`: (k, k) corrected p-values."""
     dataset, part, metric, variant, among, model = column.place
     # Rounded as printed: what looks equal on the page is equal here.
     rounded = round_results(column.values)
@@ -381,7 +381,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """Yield a row of ESTIMATOR_COMPARISONS for every pair of a ranking."""
+    """Yield a row of ESTIMATOR_COMPARISONS per pair a, b, in the candidates' order."""
     from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place

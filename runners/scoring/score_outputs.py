@@ -30,7 +30,7 @@ OutputTable = tuple[str, list[dict[str, Any]] | pa.Table, pa.Schema]
 
 
 def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[OutputTable]:
-    """Yield the tables of scores, rankings, recalibrated answers and tests that the stage writes.
+    """Yield (name, rows, schema) of each table that the stage writes, scores first.
 
     Args:
         found: Scores of all cells, with their families corrected.
@@ -53,14 +53,14 @@ def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[OutputTable]:
 
 
 def labelled_scores(found: Scoring) -> pa.Table:
-    """Return the LABELLED_SCORES of all cells, of metrics that no cell has, and of averages over datasets."""
+    """Return LABELLED_SCORES of all cells, absent metrics and averages over datasets."""
     names = [samples.name for samples in found.datasets]
     others = (found.absent.rows(), list(found.over_datasets.rows(names)))
     return pa.concat_tables([found.labelled, *(pa.Table.from_pylist(rows, schema=LABELLED_SCORES) for rows in others)])
 
 
 def as_score_rows(found: Scoring, rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[list[dict[str, Any]] | pa.Table, pa.Schema]:
-    """Return rows and schema of a table; rows of LABELLED_SCORES as rows of SCORES, others unchanged."""
+    """Return (rows, schema): LABELLED_SCORES become SCORES, other tables are unchanged."""
     if schema is not LABELLED_SCORES:
         return rows, schema
     return split_labels(pa.Table.from_pylist(rows, schema=schema), found.stage.params, found.judges), SCORES

@@ -13,7 +13,7 @@ MAX_DIFFERENCE = 0.02
 
 
 def shares_differ(shares: Iterable[float | None]) -> bool:
-    """Return true if known scored shares differ by more than MAX_DIFFERENCE.
+    """Return whether known scored shares differ by more than MAX_DIFFERENCE.
 
     >>> shares_differ([0.98, 1.0, None]), shares_differ([0.97, 1.0])
     (False, True)
@@ -45,7 +45,7 @@ def describe_unequal_shares(share_of: Mapping[str, float | None]) -> str:
 
 
 def shows_bounds(row: Mapping[str, Any]) -> bool:
-    """Return true if a row has bounds and over MAX_UNREAD of its answers are unread."""
+    """Return whether a row has bounds and over MAX_UNREAD of its answers are unread."""
     share, ends = row.get("scored_share"), (row.get("value_if_wrong"), row.get("value_if_right"))
     return share is not None and 1 - share > MAX_UNREAD + 1e-9 and None not in ends
 

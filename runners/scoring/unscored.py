@@ -89,7 +89,7 @@ class Reasons:
         return np.isin(self.texts[rows], list(BY_DESIGN))
 
     def are_all_unscorable(self, rows: NDArray[np.int64]) -> bool:
-        """Return true if no metric can score any of these rows."""
+        """Return whether no metric can score any of these rows; False for no rows."""
         return len(rows) > 0 and set(self.texts[rows]) <= FOR_ANY_METRIC
 
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
@@ -114,7 +114,7 @@ def reasons(
     where: str,
     clean: pa.Table | None = None,
 ) -> Reasons:
-    """Return why each row is, or would be, unscored.
+    """Return why each row is unscored, or would be if a metric needs what it lacks.
 
     Args:
         samples: of the dataset.

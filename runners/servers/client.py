@@ -198,7 +198,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def final_error(self, last_error: Exception, attempts: int) -> Exception:
-        """Return the exception to raise for a request whose last try failed."""
+        """Count a request whose last try failed, and return the exception to raise for it."""
         message = self.plain(str(last_error))
         if not isinstance(last_error, InvalidReplyError) or isinstance(last_error, NotAReplyError):
             return RequestFailedError(f"failed {attempts} times, the last time: {message}")

@@ -46,7 +46,7 @@ def answer_limit(body: Mapping[str, Any]) -> int:
 
 
 def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the (sent, received) tokens that a reply reports; None if missing or invalid.
+    """Return the (sent, received) tokens that a reply reports; None for each missing count.
 
     >>> read_usage({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), read_usage({"usage": None})
     ((10, None), (None, None))

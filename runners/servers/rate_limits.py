@@ -106,7 +106,7 @@ class Budget:
             self._change.notify_all()
 
     def holds(self, key: str) -> bool:
-        """Return whether a reservation is open."""
+        """Return whether the reservation with this key is not settled yet."""
         return self._limit.holds(key)
 
     def room(self) -> float:

@@ -281,7 +281,7 @@ def _read_content(value: Any) -> _Content:
 
 
 def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> CompletionChoice:
-    """Return a choice with its token ids, log-probabilities and alternatives where valid."""
+    """Return a choice with valid token ids, log-probabilities, alternatives; extend `remarks`."""
     ids = raw.get("token_ids")
     ids = ids if isinstance(ids, list) and all(is_count(i, MAX_ID) for i in ids) else None
     try:
@@ -311,7 +311,7 @@ def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, r
 
 
 def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, remarks: list[str]) -> CompletionChoice:
-    """Return a choice cut to the token limit, or without text if its tokens are not shown."""
+    """Return a choice cut to `limit` tokens, or without text if over it and tokens unknown."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids
     if listed is not None and choice.reasoning is None:
@@ -391,7 +391,7 @@ def _read_logprob(entry: Any, where: str) -> float:
 
 
 def _read_prompt(listed: Any) -> list[dict[int, float]] | None:
-    """Return token id -> log-probability per prompt position; None if one is invalid."""
+    """Return a dict token id -> log-probability per prompt position; None if any is invalid."""
     if not isinstance(listed, list):
         return None
     prompt = []

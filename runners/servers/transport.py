@@ -41,7 +41,7 @@ class BoundedTransport(httpx.BaseTransport):
 
     @contextmanager
     def bounds(self, max_bytes: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
-        """Limit this thread's next reply in bytes and seconds, and connecting in seconds."""
+        """Limit this thread's replies in bytes and seconds, until the next call (never undone)."""
         self._time.largest, self._time.deadline, self._time.connect = min(max_bytes, MAX_REPLY_BYTES), time.monotonic() + seconds, connect
         yield
 
@@ -73,7 +73,7 @@ def is_unreachable(error: BaseException | None) -> bool:
 
 
 def environment_proxy(address: str) -> str | None:
-    """Return the environment's proxy for an https server; None for http and local addresses.
+    """Return the environment's HTTP proxy URL for an https address; None if none applies.
 
     >>> environment_proxy("http://gpu7:8000/v1") is None
     True

@@ -14,7 +14,7 @@ WORTH = 0.1
 
 
 def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
-    """Collate examples to a batch with one left-padded example per row.
+    """Return a batch by input name, of one left-padded example per row.
 
     Returns:
         Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
@@ -41,7 +41,7 @@ def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
 
 
 def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None = None) -> dict[str, Any]:
-    """Collate examples to a batch with several per row, without attention between them.
+    """Return a batch by input name, several examples a row, no attention between them.
 
     Examples about one image, and both answers of a preference, share the tokens up to where their prompts differ.
 
@@ -56,7 +56,7 @@ def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None =
 
 
 def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: int | None) -> list[dict[str, Any]]:
-    """Pack examples into one batch, or two if short rows apart save enough padding.
+    """Return the examples packed in one batch, or two if short rows apart save padding.
 
     Returns:
         Batches as of `pack`; `owner` numbers the examples of all of them.
@@ -118,7 +118,7 @@ def _laid(
 
 
 def _units(coded: Sequence[EncodedExample], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Group examples with equal beginnings; return (number of shared tokens, example indices)."""
+    """Group examples with equal beginnings; return (count of shared tokens, indices) of each."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
         # Negative numbers never equal an `id`: such an example is its own group.
@@ -140,7 +140,7 @@ def _length(coded: Sequence[EncodedExample], shared: int, members: Sequence[int]
 
 
 def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
-    """Return the image tensors of all examples, concatenated and zero-padded to equal shapes."""
+    """Return image tensors by input name: those of all examples, zero-padded and concatenated."""
     import torch
 
     tensors = {}
@@ -167,7 +167,7 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExampl
 
 
 def _assign_rows(lengths: Sequence[int]) -> list[list[int]]:
-    """Return rows of indices; the lengths in a row add up to the longest length at most."""
+    """Return indices per row; the lengths in a row add up to the longest length at most."""
     room: list[int] = []
     rows: list[list[int]] = []
     # First-fit decreasing needs at most about 22% more rows than the best packing.

@@ -70,7 +70,7 @@ class Curriculum:
         if share >= 0:
             examples = [self._examples(rng, int(i), share) for i in chosen]
             batch |= self._pack(examples)
-            batch |= self._looks(examples, chosen, batch)
+            batch |= self._attention_targets(examples, chosen, batch)
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
     @cached_property
@@ -95,10 +95,11 @@ class Curriculum:
         answers = iter(self.encode([answer + END for row in examples for _, answer, _ in row]))
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
-    def _looks(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Return (from, to): places as (row, head, token), and masks of tokens to attend to.
+    def _attention_targets(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+        """Return (n, 3) row, head and token, and (n, L) masks to attend to, by `cells_from`, ...
 
-        `cells`: the cells of each noun phrase's objects, one head per phrase. `option`: letter and text of the right option.
+        The keys are `cells_from`, `cells_to`: the cells of each noun phrase's objects, one head per phrase; and `option_from`,
+        `option_to`: letter and text of the right option.
         """
         rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}
         masks: dict[str, list[Any]] = {"cells": [], "option": []}

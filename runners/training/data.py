@@ -114,7 +114,7 @@ def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question where an object is, or what is at a grid place."""
+    """Draw a question about an object's grid place; a description if others share that place."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]

@@ -17,7 +17,7 @@ SIZE = 64
 
 
 class Evaluation:
-    """Function that returns the accuracy on each held-out dataset, as `heldout/NAME`."""
+    """Function that returns the accuracy (0..1) on each held-out dataset by `heldout/NAME`."""
 
     def __init__(self, learner: Any, curriculum: Any, folders: Mapping[str, Path]) -> None:
         self.learner, self.curriculum, self.folders = learner, curriculum, folders

@@ -65,7 +65,7 @@ class Row:
         return self.prompt.reply(answer, self.choices)
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> TrainingExample:
-        """Return the training example of this row, with its own answer or another."""
+        """Return the training example of this row, with its target or another `answer`."""
         target = self.target if answer is None else answer
         assert target is not None
         return TrainingExample(
@@ -88,7 +88,7 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True, prompt: Prompt = DEFAULT) -> list[Row]:
-    """Return a dataset's rows that have an answer to learn, in order; count the others.
+    """Return a dataset's rows with an answer to learn, in order; report others by `count`.
 
     Raises:
         FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
@@ -150,7 +150,7 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
-    """Return examples whose rejected answer is a worse one of the data, or the partner's."""
+    """Return examples whose rejected answer is the row's `rejected`, or its partner's target."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
     return rated + [own.example(rejected=other.target) for own, other in both]
@@ -167,7 +167,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return examples that ask if an answer is right: yes for a row's own, no for another.
+    """Return, per row with a known wrong answer, examples that ask if each is right: yes, no.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.
@@ -181,7 +181,7 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExam
 
 
 def _mistaken(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Yield (row, answer that is right for the same question of another row only)."""
+    """Yield (row, answer right only for the same question of another row), in row order."""
     single = [row for row in rows if row.pair_id is None and row.answerable and not row.choices and not row.history]
     answers: dict[str, set[str]] = {}
     for row in single:

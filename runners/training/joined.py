@@ -59,7 +59,7 @@ def find_weights(weights: Weights) -> Path:
 
 
 def read_language_model() -> tuple[Any, Any]:
-    """Return SmolLM2-135M-Instruct as `LlamaForCausalLM` in float32, and its tokenizer.
+    """Return (SmolLM2-135M-Instruct as float32 `LlamaForCausalLM`, its tokenizer).
 
     Raises:
         FinetuneError: the packages are not installed.
@@ -119,7 +119,7 @@ def save_image_encoder(folder: Path) -> None:
 
 
 def save_joined(folder: Path, *, pixels: int) -> None:
-    """Write a LLaVA of both pretrained models with a random projector, and its processor.
+    """Write a LLaVA of SmolLM2, DINOv2 and a random projector, and its processor.
 
     Args:
         folder: empty.

@@ -24,7 +24,7 @@ from qualm.runners.training.recipe import trainable_model
 
 
 def greedy_answers(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str | None]:
-    """Return (dataset, sample id) -> a model's greedy answer; None where it gave none."""
+    """Return a model's greedy answer by (dataset, sample id); None for a reply without one."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
         trainable_model(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)
@@ -46,7 +46,7 @@ def judge_answers(context: FinetuneContext, rows: Sequence[Row], answers: Sequen
     """
     chosen = judge_ref(judge_plugin)
     by_options = chosen if takes_choices(chosen) else judge_ref("option_match")
-    answered = {k: _answered(row, answer) for k, (row, answer) in enumerate(zip(rows, answers, strict=True)) if answer is not None}
+    answered = {k: _answer_for_judge(row, answer) for k, (row, answer) in enumerate(zip(rows, answers, strict=True)) if answer is not None}
     counters: Counter[str] = Counter()
     verdicts: list[bool | None] = [None] * len(rows)
     try:
@@ -62,8 +62,8 @@ def judge_answers(context: FinetuneContext, rows: Sequence[Row], answers: Sequen
     return verdicts
 
 
-def _answered(row: Row, answer: str) -> Answered:
-    """Return an answer in the form that judges take; without options if none is known right."""
+def _answer_for_judge(row: Row, answer: str) -> Answered:
+    """Return an answer as judges take it; without options if none is known to be right."""
     if not row.answerable:
         return Answered(row.question, (), answer, choices=row.choices)
     letters = dict(zip(LETTERS, row.choices, strict=False))
@@ -85,7 +85,7 @@ def answer_entropy(texts: Sequence[str]) -> float:
 def sampled_answers(
     context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
 ) -> list[list[str | None]]:
-    """Return the sampled answers to each open question; None for a reply without an answer.
+    """Return each row's `draws` sampled answers; None for a reply without an answer.
 
     Random numbers depend on seed, sample and draw only.
     """

@@ -15,7 +15,7 @@ IGNORE = -100
 def pack(
     prefix: Sequence[int], questions: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], pad: int, multiple: int = 8
 ) -> dict[str, Any]:
-    """Return (B, L) ids, positions, labels and segments; a row has one image's questions.
+    """Return ids, positions, labels and segments (B, L) by name; a row per image's questions.
 
     Args:
         prefix: ids before every question: the user mark and the image's places.

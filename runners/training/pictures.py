@@ -22,7 +22,7 @@ HEADS = (*(len(values) for values in VALUES.values()), 2)
 
 @dataclass(frozen=True)
 class ScenePictures:
-    """Images (n, pixels, pixels, 3) uint8 with scene graphs and labels of their cells."""
+    """Images (n, pixels, pixels, 3) uint8, scene graphs and cell labels of `read_pictures`."""
 
     pixels: np.ndarray
     scenes: list[Scene]
@@ -68,7 +68,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
 
 
 def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return class labels (heads, cells) and object index (cells,) of a scene's image cells."""
+    """Return (class labels (heads, cells), object index (cells,) or -1) of a scene's cells."""
     rules = LEVELS[scene["level"]]
     side = rules.pixels // patch
     middles = (np.arange(side) + 0.5) * patch

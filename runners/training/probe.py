@@ -45,7 +45,7 @@ class TrainedProbe:
         return np.where(np.isfinite(features).all(axis=1), values, np.nan)
 
     def weights(self) -> dict[str, Any]:
-        """Return name -> tensor of all parameters, scaling included."""
+        """Return all parameters as tensors by name, scaling included."""
         scaling = {"mean": torch.from_numpy(self.mean), "scale": torch.from_numpy(self.scale)}
         return scaling | {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
@@ -117,7 +117,7 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
 
 
 def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
-    """Return accuracy, calibration error and AUROC on a fifth of the groups; {} for one class.
+    """Return accuracy, calibration error and AUROC on a fifth of the groups; {} if undefined.
 
     Empty where either part lacks a class.
 

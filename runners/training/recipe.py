@@ -63,7 +63,7 @@ class Material:
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[TrainingExample]]) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Return pools of the examples that `make` makes, and each pool's sampling weight.
+        """Return ({dataset: examples made by `make`}, weights); one pool "" if none are given.
 
         Raises:
             FinetuneError: a dataset has no examples.
@@ -86,7 +86,7 @@ class Material:
         share: float,
         make: Callable[[Sequence[Row]], list[TrainingExample]],
     ) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Return pools and weights with one more pool, which makes up `share` of the draws."""
+        """Return (pools, weights) with one more pool `name`, which makes up `share` of the draws."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
             raise FinetuneError(
@@ -97,7 +97,7 @@ class Material:
 
 
 def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], max_length: int | None, filler: int) -> Any:
-    """Return a function that yields padded batches of the datasets' validation rows."""
+    """Return a function that yields padded batches of at most 256 validation rows in all."""
     folders, examples = {}, []
     for name in sorted(datasets):
         try:
@@ -213,7 +213,7 @@ class Shares:
         return self(step, 0, 1)
 
     def __call__(self, step: int, part: int, parts: int) -> dict[str, Any]:
-        """Return a share of a step's batch; FinetuneError for more shares than examples.
+        """Return share `part` of `parts` of a step's batch; weight 0 if examples are too few.
 
         `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
         """
@@ -240,7 +240,7 @@ class Shares:
         }
 
     def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the first examples as a padded and as a packed batch, to compare their losses."""
+        """Return (padded batch, packed batch) of the first examples, to compare their losses."""
         examples = self.mixture.batch(0, min(8, self.amount.batch))
         coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
         return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
@@ -302,11 +302,11 @@ class Mixture:
         return pool[self._order(name, again)[index]]
 
     def batch(self, step: int, width: int) -> list[Any]:
-        """Return the examples of a step; the last step may be smaller."""
+        """Return the `width` examples of a step; the last step may have fewer."""
         return [self[i] for i in range(step * width, min((step + 1) * width, len(self)))]
 
     def drawn(self) -> dict[str, int]:
-        """Return pool -> number of examples drawn from it."""
+        """Return the number of examples drawn in all steps by pool."""
         return {name: int((self._source == k).sum()) for k, name in enumerate(self.names)}
 
     def _shuffled(self, name: str, again: int) -> NDArray[np.int64]:
@@ -328,7 +328,7 @@ def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """Return (total,) pool numbers of draws, and counts of earlier draws from the same pool."""
+    """Return (pool number of each draw, count of earlier draws from that pool), both (total,)."""
     shares = weights / weights.sum()
     source, turn = np.zeros(total, np.int16), np.zeros(total, np.int64)
     drawn = np.zeros(len(shares), np.int64)

@@ -39,7 +39,7 @@ class Course:
     seed: int
 
     def share_at(self, step: int, steps: int) -> float:
-        """Return a step's learning rate as a share of the peak."""
+        """Return the learning rate of a step, of `steps` in all, as a share of the peak (0..1)."""
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             return (step + 1) / rising
@@ -102,7 +102,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Return accuracy, calibration error, AUROC of validation tokens; {} if none or sharded.
+        """Return `val_accuracy`, `val_calibration_error`, `val_auroc` of tokens; {} if no rows.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing
@@ -137,7 +137,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return loss
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the loss of a share of a step's batch, scaled, and name -> value to log."""
+        """Return (loss of a share of a step's batch, scaled to its weight; values to log by name)."""
         logprobs, _ = logprobs_of_all(self.network, batch["batches"], self.label_smoothing)
         # By tokens, as shares differ in length.
         return -logprobs.sum() * batch["per_token"], {}
@@ -188,7 +188,7 @@ class Preferer(Tuner):
 
 
 def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tuple[Any, Any]:
-    """Return the log-probability of each answer token of a batch, and its example's index.
+    """Return ((T,) log-probability in nats of each answer token, (T,) its example's index).
 
     Args:
         batch: of `qualm.runners.training.batching`.
@@ -207,10 +207,10 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
 
 
 def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
-    """Return float32 logits (T, vocabulary) before each answer token, and the tokens (T,)."""
+    """Return (float32 logits (T, vocabulary) before each answer token, those tokens (T,))."""
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
     # Such models count positions from the images.
-    if _positions_by_itself(network):
+    if _counts_positions_itself(network):
         del inputs["position_ids"]
     answer_mask = batch["labels"] != IGNORE
     dtype = next(p.dtype for p in network.parameters() if p.is_floating_point())
@@ -221,20 +221,20 @@ def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:
-    """Return `answer_logprobs` of several batches, concatenated."""
+    """Return (log-probabilities, example indices) of `answer_logprobs` over several batches."""
     import torch
 
     logprobs, owners = zip(*(answer_logprobs(network, batch, smoothing) for batch in batches), strict=True)
     return torch.cat(logprobs), torch.cat(owners)
 
 
-def _positions_by_itself(network: Any) -> bool:
-    """Return True for models that count positions from image grids (Qwen2-VL)."""
+def _counts_positions_itself(network: Any) -> bool:
+    """Return whether a network counts positions from image grids itself (Qwen2-VL)."""
     return any(hasattr(m, "get_rope_index") for m in network.modules())
 
 
 def dpo_loss(chosen: Any, rejected: Any, chosen_before: Any, rejected_before: Any, beta: float, smoothing: float = 0.0) -> Any:
-    """Return each pair's loss of direct preference optimisation (DPO), (n,).
+    """Return each pair's DPO loss (n,); the inputs are summed answer log-probabilities (n,).
 
     -(1 - s) ln sigmoid(m) - s ln sigmoid(-m) with m = beta [(ln pi_w - ln ref_w) - (ln pi_l - ln ref_l)].
     Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization:

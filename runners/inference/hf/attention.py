@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return (layers, end - start - 1) attention on the token before, by layers' top heads.
+        """Return (layers, end - start - 1) attention on the previous token, by layers' top heads.
 
         Of each layer it is that of the head with the highest mean.
         """
@@ -70,7 +70,7 @@ class AnswerAttention:
 
 @contextmanager
 def watch_attention(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    """Call `note` with some layers' attention weights in every pass within this context.
+    """Within this context, call `note` with some layers' attention weights in every pass.
 
     Weights are computed from the queries and keys that reach a function of transformers' `AttentionInterface`. A layer that computes its
     attention by itself returns the weights, and a hook takes them from there.
@@ -164,7 +164,7 @@ def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) ->
 
 
 def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (positions,) shares of attention on the image, and its entropies there in nats."""
+    """Return ((positions,) attention share of the image, (positions,) entropy there in nats)."""
     import torch
 
     own = attention[:, : len(picture)][:, picture]

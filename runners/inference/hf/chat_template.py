@@ -55,7 +55,7 @@ def fix_date(template: Any, date: datetime.date) -> Any:
 
 
 def _directives(date: datetime.date) -> dict[str, str]:
-    """Return `strftime` directive -> its text at midnight of a date, in English and UTC."""
+    """Return the text at midnight of a date, in English and UTC, by `strftime` directive."""
     month, weekday = _MONTHS[date.month - 1], _DAYS[date.weekday()]
     day, year = f"{date.day:02}", f"{date.year:04}"
     numbers = {"%d": day, "%m": f"{date.month:02}", "%H": "00", "%I": "12", "%M": "00", "%S": "00", "%j": f"{date.timetuple().tm_yday:03}"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def token_evidence(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return (conflict, ignorance) of each answer, each (tokens,), in predicting its tokens.
+    """Return per answer (conflict (tokens,), ignorance (tokens,)) in predicting its tokens.
 
     Args:
         trunk: the rows at the ends of their prompts.
@@ -41,7 +41,7 @@ def token_evidence(
 
 
 def conflict_and_ignorance(centred: torch.Tensor, hypotheses: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return conflict in [0, 1) and ignorance in [0, K] of predictions, each (tokens,).
+    """Return (conflict (tokens,) in [0, 1), ignorance (tokens,) in [0, K]) of predictions.
 
     With V logits z of weights that have mean 0 over units, a = Σ max(z, 0) / V and b = Σ max(−z, 0) / V support and oppose each of K
     hypotheses alike. Positive evidence gives each hypothesis the mass η₊ (eᵃ − 1), negative evidence the mass η₋ e⁻ᵇ to what does not
@@ -64,7 +64,7 @@ def conflict_and_ignorance(centred: torch.Tensor, hypotheses: int) -> tuple[torc
 
 @contextmanager
 def _head(network: Network) -> Iterator[tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """Yield the mean (V,) of the head's weights, and a list that collects inputs and outputs."""
+    """Yield (mean (V,) of the head's weights, list that collects each pass's (input, output))."""
     import torch
 
     head: Any = network.module.get_output_embeddings()

@@ -78,7 +78,7 @@ def is_text_only(config: Mapping[str, Any]) -> bool:
 
 
 def is_text_only_folder(folder: Path) -> bool:
-    """Return whether a folder holds a text-only model."""
+    """Return whether a folder holds a text-only model; False if its config is unreadable."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -104,7 +104,7 @@ def model_fault(folder: Path) -> str:
 
 
 def default_template(template: object) -> str:
-    """Return a model's chat template, the default one if it has several by name."""
+    """Return a chat template as text; of several by name the default one, "" without it."""
     return str(template.get("default", "") if isinstance(template, dict) else template)
 
 

@@ -30,7 +30,7 @@ def mean_gradients(
     layers: Sequence[int],
     token_from_end: int,
 ) -> list[float]:
-    """Return each answer's mean absolute gradient with respect to a prompt token's states.
+    """Return per answer the mean absolute gradient with respect to a prompt token's states.
 
     The gradient of Σ_t H(p_t) ln p_t over the tokens of a span, with the entropies H (nats) held constant, is taken with respect to the
     hidden states of one prompt token. Its absolute values are averaged over all units of all layers.
@@ -81,7 +81,7 @@ def _of_rows(
 
 @contextmanager
 def _tracked(network: Network, layers: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
-    """Yield layer -> states of the next pass, which gradients can be taken by."""
+    """Yield a dict of the next pass's states by layer, by which gradients can be taken."""
     inner, blocks = decoder(network.module)
     states: dict[int, torch.Tensor] = {}
 

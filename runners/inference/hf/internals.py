@@ -108,7 +108,7 @@ class RequestedInternals:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return the collector of the states of answers to be decoded; None if none are wanted."""
+        """Return a collector of the states of answers to be decoded; None if none are wanted."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -185,7 +185,7 @@ class RequestedInternals:
     def _image_information(
         self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return per answer its tokens' gains in entropy with most attended image entries hidden."""
+        """Return per answer (tokens,) entropy gains with the most attended image entries hidden."""
         import torch
 
         if layout.apart:
@@ -247,7 +247,7 @@ class RequestedInternals:
         return values
 
     def _span(self, answer: Part) -> tuple[int, int]:
-        """Return the (start, stop) of the answer's tokens that signals are about."""
+        """Return the (start, stop) of the answer's tokens that signals are about; (0, 0) for none."""
         length = len(answer.tokens or [])
         thinking = self.model.thinking
         if not self.model.thinks or thinking is None or answer.numbers is None or thinking.of == "both":
@@ -258,7 +258,7 @@ class RequestedInternals:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """Read answers once more; return each one's states (layers, tokens, width) or None."""
+        """Read answers once more; return per answer its states (layers, tokens, width) or None."""
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]
@@ -288,7 +288,7 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Return layer range as the spec writes it -> numbers of its layers, from 1.
+    """Return the numbers of the layers, from 1, by layer range as the spec writes it.
 
     Raises:
         ModelError: a range selects no layer of this model.
@@ -304,7 +304,7 @@ def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[i
 
 
 def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
-    """Return each request's greedy answer (draw 0) or sampled answer, decoded now or given."""
+    """Return per request its greedy (draw 0) or sampled answer, decoded now or given."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
     for output, request in zip(outputs, requests, strict=True):

@@ -31,7 +31,7 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return a prompt's tokens on these images and how many are shared; None if none can be.
+        """Return (a prompt's tokens on these images, number shared); None if none can be shared.
 
         None if the two differ before the image ends. `written` are its tokens as text, if known.
         """
@@ -80,7 +80,7 @@ def first_of_same_image(requests: Sequence[Request], shares: bool) -> list[int]:
 def lay_out(
     model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
 ) -> tuple[dict[str, Any], BatchLayout]:
-    """Return the tensors to read first, and how every request continues from a row of them.
+    """Return (tensors to read first, layout by which requests continue from their rows).
 
     Args:
         tensors: the processor's output for the prompts of the requests `sorted(set(chiefs))`.
@@ -118,7 +118,7 @@ def lay_out(
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """Return, per prompt, the length of the prefix that all on its image share; None: none.
+    """Return per prompt the length of the prefix shared by all on its image; None if unshared.
 
     It is at least one token shorter than every prompt.
     """
@@ -170,7 +170,7 @@ def _priors(
 
 
 def tokens_on_images(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the tokens of prompts as the model reads them, each on its image, if any.
+    """Return the tokens of each prompt as the model reads them, on its image, if any.
 
     Raises:
         ModelError: the chat template puts an image behind the question, or a text contains the mark of an image.

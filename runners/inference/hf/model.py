@@ -125,7 +125,7 @@ class HfVlm:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the processor's settings, an example prompt, and date and thinking in prompts."""
+        """Return processor settings, an example prompt, date and thinking of prompts, as JSON."""
         images = getattr(self.processor, "image_processor", None)
         settings = {} if images is None else json.loads(images.to_json_string())
         example = self.render(messages("QUESTION", n_images=not self.text_only))
@@ -225,7 +225,7 @@ class HfVlm:
         return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
-        """Return whether prompts on the same images can share one cache; tried once per model."""
+        """Return whether prompts on the same images can share a cache; tried once per model."""
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
@@ -239,7 +239,7 @@ class HfVlm:
         return self._shares[several]
 
     def read(self, requests: Sequence[Request]) -> Rows:
-        """Read whole prompts into a new cache."""
+        """Read the requests' whole prompts into a new cache; return its rows."""
         if self.plain:
             return self.network.read({ROWS: [self._processor_tensors([request]) for request in requests]})
         return self.network.read(self.on_device(Encoded(self._processor_tensors(requests))))
@@ -317,7 +317,7 @@ class HfVlm:
         return most if isinstance(most, int) and most > 0 else None
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the processor's token ids of each prompt, which has no image."""
+        """Return the processor's token ids of each prompt without an image."""
         different = list(dict.fromkeys(prompts))
         tokens = dict(zip(different, unpadded(self._processor_tensors([Request(prompt, None) for prompt in different])), strict=True))
         return [tokens[prompt] for prompt in prompts]
@@ -330,11 +330,11 @@ class HfVlm:
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
 
     def marks(self, tokens: Sequence[int]) -> bool:
-        """Return whether any of these tokens stands for an image."""
+        """Return whether any of these token ids is an image mark."""
         return not self._marks.isdisjoint(tokens)
 
     def _marks_per_prompt(self, pictures: int) -> dict[str, int]:
-        """Return image mark -> its number in a rendered prompt with so many images."""
+        """Return the number of each image mark in a rendered prompt with so many images, by mark."""
         if pictures not in self._usual_marks:
             prompt = self.render(messages("QUESTION", n_images=pictures))
             self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self.image_marks}
@@ -401,7 +401,7 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the one-pass engine with plain passes once; if they differ, use plain passes."""
+        """Compare the one-pass engine with plain passes once; switch to these if they differ."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -431,7 +431,7 @@ class HfVlm:
         return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
-        """Return each generated token list as text, up to the end of its turn."""
+        """Return each generated token list as text, up to the end of its turn, stripped."""
         answers = [tuple(ids[: first_stop(ids, self.stops)]) for ids in generated]
         decode = self.thread_tokenizer.decode
         # Most draws say what others say.
@@ -449,7 +449,7 @@ class HfVlm:
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
 
     def added_texts(self, tokens: Sequence[int], alternatives: Sequence[Sequence[int]]) -> list[list[str]]:
-        """Return the text that each alternative to a generated token would add in its place; "" of special tokens."""
+        """Return per position the text that each alternative would add; "" for special tokens."""
 
         def decode(ids: Sequence[int]) -> str:
             return str(self.thread_tokenizer.decode(list(ids), skip_special_tokens=True))

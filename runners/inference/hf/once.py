@@ -20,7 +20,7 @@ ROOM = 2**30
 
 
 def shared_encoders(module: Any) -> list[Any]:
-    """Return a network's image encoder and prompt encoder, whose outputs can be cached."""
+    """Return a network's image encoders and prompt encoder, if any, whose outputs can be kept."""
     parts: dict[str, Any] = {}
     for name, part in module.named_modules():
         if name.rpartition(".")[2] in VISION and not any(name.startswith(f"{outer}.") for outer in parts):
@@ -32,7 +32,7 @@ def shared_encoders(module: Any) -> list[Any]:
 
 @contextmanager
 def cache_outputs(modules: Sequence[Any], max_bytes: int = ROOM) -> Iterator[None]:
-    """Cache these modules' outputs by their inputs within this context."""
+    """Within this context, cache these modules' outputs by their inputs, up to `max_bytes`."""
     replaced = [vars(part).get("forward") for part in modules]  # a part on several devices has one of its own
     for part in modules:
         part.forward = _Remembering(part.forward, max_bytes // len(modules))
@@ -74,7 +74,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _shallow_copy(output: Any) -> Any:
-    """Return a shallow copy of an output, since its reader may replace fields."""
+    """Return a shallow copy of a mapping output, whose fields its reader may replace."""
     return type(output)(**output) if isinstance(output, Mapping) else output
 
 

@@ -71,7 +71,7 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """Compute the requested answers and signals of a batch; return parts by name per request.
+    """Compute the requested answers and signals of a batch; return per request parts by name.
 
     All requests of a batch want the same parts.
     """
@@ -93,7 +93,7 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Reques
         return inside.add_to(_option_logits(model, requests, trunk), requests, trunk, layout)
     wanted = set(requests[0].parts)
     kept: Kept | None = [] if ANSWER in wanted and DIVERGENCES & wanted and not model.thinks else None
-    outputs = inside.add_to(_decoded(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
+    outputs = inside.add_to(_decode_answers(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
     about = [name for name in requests[0].parts if is_signal(name) and not internal_of(name)]
     if not about:
         return outputs
@@ -120,7 +120,7 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """Return one signal about every answer; `blind` and `seeing` give logits of the answers."""
+    """Return one signal about every answer; `blind` and `seeing` return logits of the answers."""
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -138,7 +138,7 @@ def _signal(
         return [Part(text=json.dumps(model.added_texts(ids, tops))) for ids, tops in likeliest]
     texts, readable = reports.prompts(name)
     if name == "said_confidence":
-        parts = _generated(model, requests, [0], reports.rows(name), Decoding(CONFIDENCE_TOKENS))
+        parts = _decode_unthinking(model, requests, [0], reports.rows(name), Decoding(CONFIDENCE_TOKENS))
         return [part if fits else Part() for part, fits in zip(parts, readable, strict=True)]
     shares = _SHARES[name](model, to_double(reports.logits(name)), texts[0])
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
@@ -162,16 +162,16 @@ def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> P
     if model.thinks:
         return _options_after_thinking(model, requests, trunk, letters)
     raw = to_double(trunk.logits[:, letters]).tolist()
-    parts = _generated(model, requests, [0], trunk, Decoding(1))
+    parts = _decode_unthinking(model, requests, [0], trunk, Decoding(1))
     for part, row, request in zip(parts, raw, requests, strict=True):
         part.numbers = row[: request.options]
     return [{OPTIONS: part} for part in parts]
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return the options' logits of a thinking model at the first token of its answer."""
+    """Return per request {OPTIONS: letter logits where a thinking model's answer begins}."""
     ends = model.track_thinking([r.prompt for r in requests], 1, 1)
-    thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
+    thoughts = _decode_parts(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
     thinking = [i for i, ids in enumerate(before) if ids]
     # A question that was not thought about is answered at the end of its prompt, which has been read.
@@ -184,26 +184,26 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     return [{OPTIONS: part} for part in thoughts]
 
 
-def _decoded(
+def _decode_answers(
     model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: RequestedInternals, kept: Kept | None
 ) -> Parts:
-    """Decode greedy and sampled answers side by side; `kept` collects greedy logits."""
+    """Decode greedy and sampled answers; return per request parts by name; `kept` gets logits."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
     ends = model.track_thinking([r.prompt for r in requests], len(draws), decoding.max_new_tokens) if model.thinks else None
-    parts = iter(_written(model, requests, draws, trunk, decoding, ends, inside.answers(len(requests), draws), kept))
+    parts = iter(_decode_parts(model, requests, draws, trunk, decoding, ends, inside.answers(len(requests), draws), kept))
     if kept:
         kept[:] = [(rows // len(draws), logits) for rows, logits in kept]
     return [{draw_part(draw) if draw else ANSWER: next(parts) for draw in draws} for _ in requests]
 
 
-def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
-    """Decode one answer per draw for every request, without thinking."""
-    return _written(model, requests, draws, rows, decoding, None)
+def _decode_unthinking(model: Reader, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
+    """Decode one answer per draw for every request, without thinking; request by request."""
+    return _decode_parts(model, requests, draws, rows, decoding, None)
 
 
-def _written(
+def _decode_parts(
     model: Reader,
     requests: Sequence[Request],
     draws: Sequence[int],
@@ -213,7 +213,7 @@ def _written(
     states: AnswerStates | None = None,
     kept: Kept | None = None,
 ) -> list[Part]:
-    """Decode one answer per draw for every request, after its own thinking if `ends` is given."""
+    """Decode one answer per draw, request by request, after thinking if `ends` is given."""
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept, decoding.top_k)
@@ -287,7 +287,7 @@ def _answer_logits(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor
 
 
 def _kept_logits(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Return the logits of `_answer_logits` for greedy answers from those kept while decoding."""
+    """Return what `_answer_logits` does, from greedy logits kept while decoding; empty `kept`."""
     import torch
 
     first, keep = kept[0][1], max(map(len, answers))
@@ -305,7 +305,7 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sam
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """Return prompts about the model's own answers, and whether each can be read.
+    """Return (prompts about the model's own answers, whether each of them can be read).
 
     A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """
@@ -357,7 +357,7 @@ class _SelfReports:
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
     def _remaining(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Return rows to continue, each prompt's unread tokens, and how many tokens are read."""
+        """Return (rows to continue, each prompt's unread tokens, each number of read tokens)."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
         whole = self._whole(name)
         # At least one token is read, for its logits.
@@ -370,7 +370,7 @@ class _SelfReports:
         return self._stems[pair]
 
     def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
-        """Return rows at the common beginning of two prompts (or the trunk), and their tokens."""
+        """Return (rows at the common beginning of two prompts, or the trunk; their tokens)."""
         prompts = self.layout.prompts
         if not pair or not set(pair) <= set(self.names):
             return self.trunk, prompts

@@ -23,7 +23,7 @@ SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes"
 
 
 def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Return P(yes) / (P(yes) + P(no)) per row of logits; None if undefined."""
+    """Return P(yes) / (P(yes) + P(no)) per row of logits (rows, V); None if undefined."""
     import torch
 
     yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
@@ -52,7 +52,7 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
 
 
 def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Return text -> token id for texts of one token after a prompt, and text -> all its ids."""
+    """Return (id by text, for texts of one token after a prompt; all token ids by text)."""
     before = model.tokenize(prompt)
     whole = {text: model.tokenize(prompt + text) for text in texts}
     single = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}

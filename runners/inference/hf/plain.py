@@ -146,7 +146,7 @@ class PlainRows:
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
-        """Return the rows continued by tokens, and logits; `starts` must be where each row ends."""
+        """Return (rows continued by tokens at `starts`, their ends; logits (rows, keep, V))."""
         import torch
 
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"
@@ -170,7 +170,7 @@ class PlainRows:
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Decode `n_answers` per row; return their tokens, log-probabilities and entropies (nats)."""
+        """Decode `n_answers` per row; return (tokens, logprobs, entropies in nats) by answer."""
         import torch
 
         device, total = self.logits.device, len(self.inputs) * n_answers

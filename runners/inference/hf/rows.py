@@ -99,7 +99,7 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Read a processor's left-padded batch into a new cache; `goes_on` reserves room in it."""
+        """Read a processor's left-padded batch into a new cache; return its rows, one per prompt."""
         import torch
 
         mask = tensors["attention_mask"]
@@ -115,7 +115,7 @@ class Network:
         return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
 
     def begin(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Read texts without images into a new cache."""
+        """Read texts (token ids) without images into a new cache; return its rows."""
         tokens, mask = _left_padded(ids, self.device)
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
@@ -157,7 +157,7 @@ class Rows:
         hidden: torch.Tensor | None = None,
         in_place: bool = False,
     ) -> tuple[Rows, torch.Tensor]:
-        """Return rows continued by tokens after their first `starts`, and (rows, keep, V) logits.
+        """Return (rows continued after their first `starts` tokens, (rows, keep, V) logits).
 
         Args:
             starts: number of tokens that each row keeps, at least up to the end of its image.
@@ -185,7 +185,7 @@ class Rows:
     def _passed(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Read the tokens of `extend`; return logits, and mask and lengths of the grown cache."""
+        """Read the tokens of `extend`; return (logits, mask, lengths) of the grown cache."""
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)
@@ -214,7 +214,7 @@ class Rows:
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Decode `n_answers` per row; return their tokens, log-probabilities and entropies (nats).
+        """Decode `n_answers` per row; return (tokens, logprobs, entropies in nats) by answer.
 
         Args:
             chooser: chooses the next token of each answer; answers are numbered row by row.
@@ -367,7 +367,7 @@ def _empty_cache(room: int) -> Any:
 
 
 def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = False) -> Any:
-    """Return a copy of a cache, or of some rows; the original stays as it is when it grows.
+    """Return a copy of a cache, or of some rows of it, whose growth leaves the original as is.
 
     With `in_place` the copy grows in the original's reserved room, as long as the original does not grow.
     """

@@ -23,7 +23,7 @@ ROWS = 64
 
 
 def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
-    """Return one random number in [0, 1) per step of a sampled answer.
+    """Return (steps,) random numbers in [0, 1), one per step of a sampled answer.
 
     Args:
         stream: 128 bits from seed and sample.
@@ -35,7 +35,7 @@ def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
 
 
 def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.float64]:
-    """Return `uniforms` of many (stream, draw) pairs at once, (draws, steps).
+    """Return (draws, steps) random numbers: `uniforms` of many (stream, draw) pairs at once.
 
     Philox 4x64 of ten rounds (John K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011); numpy's generator would be
     constructed for every draw.
@@ -61,7 +61,7 @@ _KEY_STEPS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
 
 
 def _wide_product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the upper and the lower 64 bits of factor x word."""
+    """Return (upper, lower) 64 bits of factor x word, each an array like `words`."""
     shift = np.uint64(32)
     upper, lower = np.uint64(factor >> 32), np.uint64(factor) & _HALF
     high, low = words >> shift, words & _HALF
@@ -155,7 +155,7 @@ class Chooser:
         self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
-        """Return these rows' next tokens; row i reads logits[at[i]], by default logits[i]."""
+        """Return the next token of each of `rows`; number i reads logits[at[i]], or logits[i]."""
         import torch
 
         if self.kept is not None:

@@ -41,7 +41,7 @@ class Taps:
 
 
 def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (rows, width) states of the last image token, and means over all image tokens."""
+    """Return (states (rows, width) of the last image token, means over all image tokens)."""
     import torch
 
     # Sums over hundreds of tokens lose digits in half precision.
@@ -54,7 +54,7 @@ def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Te
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """Return a network's language model and the list of its layers."""
+    """Return (a network's language model, the list of its layers)."""
     inner = module.get_decoder()
     while not hasattr(inner, "layers") and hasattr(inner, "model"):
         inner = inner.model
@@ -70,7 +70,7 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
 
 @contextmanager
 def collect_states(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
-    """Collect these layers' states in every forward pass within this context."""
+    """Yield Taps that collect these layers' states in every forward pass within this context."""
     inner, blocks = decoder(module)
     taps = Taps(sorted(set(layers)))
 

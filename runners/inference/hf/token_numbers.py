@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return the log-probability of each answer's tokens, one list per row.
+    """Return the log-probabilities in nats of each answer's tokens, one list per row.
 
     Args:
         logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
@@ -29,9 +29,7 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return the KL divergence in nats of `seeing` from `blind` before each answer token.
-
-    blind) in nats before each answer token, one list per row.
+    """Return per row the KL divergence in nats of `seeing` from `blind` before each token.
 
     Args:
         seeing: logits (rows, keep, vocabulary) of the first distribution, ending where each row's answer ends.
@@ -53,7 +51,7 @@ MAX_TOP = 20
 
 
 def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[tuple[list[float], int]]:
-    """Return (top log-probabilities of all positions joined, number of each) per row.
+    """Return per row (top log-probabilities of all positions, joined; number of them at each).
 
     Args:
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
@@ -70,7 +68,7 @@ def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list
 
 
 def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[list[int]]]:
-    """Return the ids of the tokens of `top_logprobs`, in step with it; of equally likely ones the answer's own comes first.
+    """Return per row and position the ids of `top_logprobs`; the answer's first among ties.
 
     Args:
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
@@ -95,9 +93,7 @@ def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[l
 
 
 def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return the KL divergence in nats of the uniform distribution from each next token's.
-
-    next token) in nats before each answer token, one list per row.
+    """Return per row the KL divergence in nats of uniform from the prediction of each token.
 
     -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens with a logit of -inf, such as padding of the vocabulary, are left
     out of the sum and of V, since the divergence would be infinite.

@@ -17,7 +17,7 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """Return a module with weights, and its stop tokens; no encoder-decoder unless `encodes`.
+    """Return (module with weights, stop token ids); an encoder-decoder only if `encodes`.
 
     Args:
         loader: an `AutoModelFor...`.
@@ -43,7 +43,7 @@ def read_weights(
 
 
 def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, unused: str = "", **more: Any) -> Any:
-    """Load a module; ModelError if weights are missing, except those named `unused...`.
+    """Load a module in eval mode; ModelError if weights other than `unused...` are missing.
 
     Raises:
         ModelError: the files cannot be read, or lack weights that transformers would fill with random numbers.

@@ -23,7 +23,7 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """Choose the lowest threshold with error <= `alpha` with chance 1 - `delta`, or above 1.
+    """Return a rule: lowest threshold with error <= `alpha` at chance 1 - `delta`, or above 1.
 
     Every threshold of a fixed grid is a hypothesis, "its error is above alpha". Its p-value is from Hoeffding's and Bentkus' bounds or,
     where groups differ in size, from a betting bound (Waudby-Smith and Ramdas, 2024). The hypotheses are tested from ten starting points
@@ -62,7 +62,7 @@ def learn_then_test(
 
 
 def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
-    """Return (units,) losses in [0, 1] at a threshold, and true if units are equally large.
+    """Return ((units,) losses in [0, 1] at a threshold, whether all units have the same size).
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.

@@ -11,7 +11,7 @@ CITES = ["angelopoulos2024conformal"]
 
 
 def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, unit: Literal["group", "row"] = "group") -> AbstentionRule:
-    """Choose the lowest threshold with an expected error <= `alpha`; above 1 if none has it.
+    """Return a rule: lowest threshold with an expected error <= `alpha`; above 1 if none.
 
     The loss of a question is 1 - correctness if it is answered, 0 if the model abstains; it can only fall as the threshold rises. With the
     losses l(t) of all questions, N questions in groups of at most m, the rule takes the lowest t with sum of (l(t) - alpha) + (1 - alpha) m

@@ -18,7 +18,7 @@ def thresholding(
     criterion: Literal["lave_idk_accuracy", "confidence_weighted_accuracy"] = "lave_idk_accuracy",
     grid: Literal["paper", "exact"] = "paper",
 ) -> AbstentionRule:
-    """Choose the threshold with the best score; of equal ones the smallest.
+    """Return a rule: the lowest threshold with the best score; NaN threshold without answers.
 
     No promise for other questions: the choice may fit these answers by chance. The paper chose on the test split itself; here
     that is `fit: test`, and labelled optimistic.

@@ -14,7 +14,7 @@ PROBABILITIES = True
 
 
 def beta(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m) fits of sigmoid(a ln p - b ln(1 - p) + c) with a, b >= 0, at `at`.
+    """Return (B, m) P(right) at `at`: a fitted sigmoid(a ln p - b ln(1 - p) + c), a, b >= 0.
 
     With a = b it is `platt` of log odds without its prior correction, with a = b = 1 and c = 0 the probability as it is. Where the best
     a or b would be negative, which would turn the order of some answers round, it is 0. For probabilities only. There is no fit where a

@@ -14,7 +14,7 @@ CITES = ["zadrozny2001obtaining"]
 
 
 def histogram(score: Floats, right: Floats, weights: Weights, at: Floats, *, bins: Annotated[int, Ge(1)] = 10) -> Floats:
-    """Return (B, m) shares of right answers in each score's bin, all bins equally full.
+    """Return (B, m) P(right) at `at`: the share of right answers in equally full score bins.
 
     Equal scores are in one bin, that of the middle of them. A score between two bins is in the lower one. In [0, 1]; undefined where
     no answer calibrates.

@@ -8,7 +8,7 @@ CITES = ["zadrozny2002transforming"]
 
 
 def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m) values at `at` of the increasing function with the least squared error.
+    """Return (B, m) P(right) at `at`: the increasing function with the least squared error.
 
     Linear between scores, constant beyond them; equal scores have one probability. Many answers come out equal, some at 0 or 1; otherwise
     the order is kept. It overfits where few answers calibrate. In [0, 1]; undefined where none does.

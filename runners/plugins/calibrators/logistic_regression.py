@@ -12,7 +12,7 @@ SEVERAL = True
 
 
 def logistic_regression(score: Floats, right: Floats, weights: Weights, at: Floats, *, l2: Annotated[float, Gt(0)] = 1.0) -> Floats:
-    """Return (B, m) values of sigmoid(b + sum_j a_j z_j) at `at`, fitted with penalty `l2`.
+    """Return (B, m) P(right) at `at`: ridge logistic regression on standardised scores.
 
     z_j is score j with mean 0 and standard deviation 1 over the answers that calibrate, in each resample anew. This is scikit-learn's
     `StandardScaler` and `LogisticRegression(C=1 / l2)`. Of several scores (`of: [[confidence, perplexity]]`) it is a tuned ensemble. A

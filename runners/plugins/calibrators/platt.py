@@ -7,7 +7,7 @@ CITES = ["platt1999probabilistic"]
 
 
 def platt(score: Floats, right: Floats, weights: Weights, at: Floats, *, prior_correction: bool = True) -> Floats:
-    """Return (B, m) values of sigmoid(a * score + b) at `at`, fitted by the log-loss.
+    """Return (B, m) P(right) at `at`: sigmoid(a * score + b), fitted by the log-loss.
 
     A score that is higher where answers are wrong gets a negative a. A confidence enters as its log odds.
 

@@ -13,7 +13,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m) merged isotonic fits at `at`, each answer added as wrong and as right.
+    """Return (B, m) P(right) at `at`, merged of isotonic fits with the answer wrong and right.
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
@@ -26,7 +26,7 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
 
 def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (2, B, m) probabilities p0 and p1 of each answer in each resample; NaN if empty."""
+    """Return (2, B, m) P(right) at `at`: fitted with the answer as wrong, and as right."""
     values, inverse = np.unique(score, return_inverse=True)
     place = inverse.astype(np.int64)
     drawn = np.asarray(weights, dtype=np.float64)

@@ -65,7 +65,7 @@ def jaccard(texts: Sequence[str]) -> Floats:
 
 
 def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
-    """Return ascending eigenvalues, and eigenvectors, of the Laplacian of a likeness matrix.
+    """Return (ascending eigenvalues, eigenvectors) of the Laplacian of a likeness matrix.
 
     The Laplacian is I - D^(-1/2) W D^(-1/2).
 

@@ -11,7 +11,7 @@ from qualm.runners.plugins.estimators._likeness import jaccard, likeness_from_lo
 
 
 def without_each(text: str, ends: Floats) -> list[str]:
-    """Return the text once without each of its tokens; `ends` are the tokens' end offsets.
+    """Return one text per token: `text` without that token; `ends` are tokens' end offsets.
 
     >>> without_each("a red cube", np.array([1, 5, 10, 10]))
     [' red cube', 'a cube', 'a red', 'a red cube']
@@ -21,7 +21,7 @@ def without_each(text: str, ends: Floats) -> list[str]:
 
 
 def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, similarity: str, nli: Any) -> Rows:
-    """Return each token's relevance in [0, 1]: 1 - likeness of the answer without it.
+    """Return per answer the (T,) relevance in [0, 1] of its tokens: 1 - likeness without each.
 
     Args:
         texts: the answers.

@@ -40,7 +40,7 @@ def claim_conditioned_probability(
     k: Annotated[int, Ge(2), Le(100)] = 10,
     form: Literal["probability", "log"] = "probability",
 ) -> Floats:
-    """Return 1 - prod_t CCP_t: how probable tokens are that contradict the answer's own.
+    """Return each answer's 1 - prod_t CCP_t: how probable tokens are that contradict it.
 
     U = 1 - prod_t CCP_t with CCP_t = sum_e p / (sum_e p + sum_c p) over the k likeliest tokens at position t: e entail the answer's token
     (as it does itself), c contradict it, and neutral ones are left out. In [0, 1], higher = more uncertain. NLI is asked in both
@@ -73,7 +73,7 @@ def claim_conditioned_probability(
 
 
 def _texts(tokens: Positions, logprobs: Sequence[Floats], k: int, compared: str, function_words: str) -> list[list[str]]:
-    """Return per position the texts to compare, the answer's own first; [] if undefined.
+    """Return the texts to compare at each position, the answer's token first; [] if undefined.
 
     A skipped function word has no alternatives, so that its CCP is 1.
     """
@@ -97,7 +97,7 @@ def _nli_pairs(own: str, other: str) -> tuple[Pair, ...]:
 
 
 def _log_ccp(texts: Sequence[str], logprobs: Floats, verdicts: Mapping[Pair, int]) -> float:
-    """Compute ln CCP of one position.
+    """Return ln CCP of one position.
 
     Args:
         texts: of the tokens, the answer's own first.

@@ -29,7 +29,7 @@ def cocoa(
     similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Multiply the greedy answer's uncertainty by its mean dissimilarity to sampled answers.
+    """Return each greedy answer's uncertainty times its mean unlikeness to sampled answers.
 
     U = u * (1/N) sum_i (1 - s(y, y_i)): u is the greedy answer's value, in nats, of the estimator that `confidence` names, s(y, y_i) the
     likeness of the greedy answer y and draw y_i. From 0 up, higher = more uncertain; 0 where every draw is like the greedy answer, however

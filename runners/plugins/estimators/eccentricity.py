@@ -21,7 +21,7 @@ def eccentricity(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     threshold: Annotated[float, Gt(0)] = 0.9,
 ) -> Floats:
-    """Measure the spread of the sampled answers around their centre, similar answers close.
+    """Return each question's spread of sampled answers around their centre, from 0 up.
 
     Each draw is placed by its entries in the eigenvectors of the normalised graph Laplacian whose eigenvalue is below the threshold;
     U = the square root of the summed squared distances from the mean place (as in LM-Polygraph). From 0, all alike, up; higher = more

@@ -19,7 +19,7 @@ def eigen_score(
     alpha: Annotated[float, Gt(0)] = 0.001,
     form: Literal["paper", "code"] = "paper",
 ) -> Floats:
-    """Compute the log-volume of the sampled answers' hidden states.
+    """Return each question's log-volume of the hidden states of its sampled answers.
 
     U = (1/N) ln det(Σ + α I), Σ = Z J Zᵀ, with a row of Z for each of the N draws (a hidden state of d units) and J = I − 11ᵀ/d, which
     subtracts from each state its mean over units. Higher = more uncertain; from ln α (all states are constant) up, no unit. `code` divides

@@ -10,7 +10,7 @@ NEEDS = {"evidence": "evidence/{measure}"}
 
 
 def evidential_uncertainty(evidence: Rows, *, measure: Literal["conflict", "ignorance"] = "conflict") -> Floats:
-    """Average the conflict or ignorance of the output head's evidence over answer tokens.
+    """Return each answer's mean conflict or ignorance of the output head over its tokens.
 
     With h the head's input and W its weights (V, K), each row less its mean, z = Wh is split into support a = Σ max(z, 0) / V and
     opposition b = Σ max(−z, 0) / V. Dempster's rule combines them for K hypotheses: η₊ = 1 / (K eᵃ − K + 1),

@@ -6,7 +6,7 @@ NEEDS = ["image_divergence"]
 
 
 def image_removed_divergence(image_divergence: Rows) -> Floats:
-    """Return minus the mean KL divergence of token distributions with and without image.
+    """Return minus each answer's mean KL divergence of tokens with and without the image.
 
     U = -(1/T) sum_t KL(p(. | y_<t, image, question) || p(. | y_<t, question)), over the full vocabulary, in nats, at most 0; higher =
     more uncertain, in the sense that the answer would be given whatever the image shows: at 0 it does not depend on it. Only

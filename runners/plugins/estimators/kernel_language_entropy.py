@@ -25,7 +25,7 @@ def kernel_language_entropy(
     kappa: Annotated[float, Gt(0)] = 1.0,
     weights: Literal["likeliest", "probability"] = "likeliest",
 ) -> Floats:
-    """Measure number and distance of the sampled answers' meanings: soft semantic entropy.
+    """Return each question's von Neumann entropy, in nats, of its sampled answers' meanings.
 
     Two draws are joined with weight W_ij = w(i, j) + w(j, i), w = 1 for entailment, 1/2 for neutral, 0 for contradiction. From the graph's
     Laplacian L = D - W a kernel is made, K = exp(-t L) (`heat`) or (2 nu / kappa^2 + L)^-nu (`matern`), scaled to

@@ -17,7 +17,7 @@ NEEDS = ["draw_texts"]
 def lexical_similarity(
     draw_texts: Texts, *, metric: Literal["rougeL", "rouge1", "rouge2"] = "rougeL", words: Literal["latin", "unicode"] = "latin"
 ) -> Floats:
-    """Return minus the mean ROUGE F1 over pairs of sampled answers, in [-1, 0].
+    """Return minus each question's mean ROUGE F1 over pairs of sampled answers, in [-1, 0].
 
     U = -mean over pairs i < j of ROUGE F1, in [-1, 0], higher = more uncertain, as LM-Polygraph has it: the package rouge-score with
     its stemmer, so "cats" is "cat" and "Yes." is "yes". ROUGE-2 of one-word answers is 0 even where they are equal.

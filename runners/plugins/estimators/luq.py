@@ -20,7 +20,7 @@ def luq(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     units: Literal["sentences", "whole"] = "sentences",
 ) -> Floats:
-    """Measure how weakly the sentences of sampled answers are supported by the other answers.
+    """Return 1 minus the mean support of each question's sampled answers by one another.
 
     s(sentence | y') = exp(e) / (exp(e) + exp(c)) from the logits of entailment and contradiction with the other answer y' as premise,
     neutral left out; S(m, m') is its mean over the sentences of answer m, C(m) the mean of S over the other answers, and

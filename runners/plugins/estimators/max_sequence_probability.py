@@ -9,7 +9,7 @@ NEEDS = ["token_logprobs"]
 
 
 def max_sequence_probability(token_logprobs: Rows) -> Floats:
-    """Compute the negative log-probability of the whole answer.
+    """Return each answer's negative log-probability, in nats; NaN if it is empty.
 
     U = -sum_t ln p_t, in nats, from 0 up, higher = more uncertain; end of sequence included. Grows with length: long
     answers look uncertain. +inf if a token had probability 0; undefined for an empty generation.

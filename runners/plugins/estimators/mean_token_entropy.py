@@ -7,7 +7,7 @@ NEEDS = ["token_entropies"]
 
 
 def mean_token_entropy(token_entropies: Rows) -> Floats:
-    """Average the entropy of the next-token distributions over the answer.
+    """Return each answer's mean entropy, in nats, of its next-token distributions.
 
     U = (1/T) sum_t H(p_t), H over the full vocabulary, in nats, from 0 up, higher = more uncertain. Undefined for an
     empty generation. From a server that gives only the likeliest tokens it is a lower bound.

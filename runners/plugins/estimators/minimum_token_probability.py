@@ -9,7 +9,7 @@ NEEDS = ["token_logprobs"]
 
 
 def minimum_token_probability(token_logprobs: Rows) -> Floats:
-    """Compute the negative log-probability of the answer's least likely token.
+    """Return the negative log-probability, in nats, of each answer's least likely token.
 
     U = -min_t ln p_t over the greedy answer's tokens, end of sequence included, in nats, from 0 up, higher = more uncertain. Of an answer
     of one word it differs little from `max_sequence_probability`; of a long one it is not diluted by the tokens that are certain.

@@ -22,7 +22,7 @@ def number_of_semantic_sets(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     sets: Literal["clusters", "components"] = "clusters",
 ) -> Floats:
-    """Count the distinct meanings among the sampled answers.
+    """Return each question's number of distinct meanings among its sampled answers.
 
     U = number of sets, 1 to N, higher = more uncertain. Undefined with fewer than two draws. Empty texts are one set of their own.
 

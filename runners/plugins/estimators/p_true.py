@@ -9,7 +9,7 @@ NEEDS = ["p_true"]
 
 
 def p_true(p_true: Floats) -> Floats:
-    """Return -ln P("True") in nats, when the model is asked whether its own answer is true.
+    """Return -ln `p_true` in nats: P("True") when the model is asked if its answer is true.
 
     U = -ln P("True"), the probability of the next token when it is asked whether the possible answer is (A) True or (B) False, in nats,
     from 0 up, higher = more uncertain; not normalised by that of "False". +inf at probability 0; undefined where "True" is not a

@@ -11,7 +11,7 @@ NEEDS = ["token_logprobs"]
 
 
 def perplexity(token_logprobs: Rows, *, form: Literal["log", "exp"] = "log") -> Floats:
-    """Compute the mean negative log-probability of the answer's tokens.
+    """Return each answer's mean negative log-probability per token, or e to that.
 
     `log`: U = -(1/T) sum_t ln p_t, in nats, from 0 up, which is what LM-Polygraph calls perplexity. `exp`: e to that, the
     textbook's perplexity, from 1 up. Both rank alike. Higher = more uncertain. Undefined for an empty generation.

@@ -13,7 +13,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without
 def pointwise_mutual_information(
     token_logprobs: Rows, prior_logprobs: Rows, *, without: Literal["both", "image", "question"] = "both"
 ) -> Floats:
-    """Return minus the mean log-ratio of token probabilities with and without the input.
+    """Return minus each answer's mean log-ratio of token probabilities with and without input.
 
     U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, of any sign, higher = more uncertain:
     the answer would have come without them too. Over all tokens, the first and the end of sequence included. Undefined for an empty

@@ -14,7 +14,7 @@ NEEDS = ["draw_logprobs"]
 
 
 def predictive_entropy(draw_logprobs: Draws, *, per: Literal["answer", "token"] = "answer") -> Floats:
-    """Average the negative log-probability of the sampled answers, whatever they mean.
+    """Return each question's mean negative log-probability of its sampled answers, in nats.
 
     U = -(1/N) sum_i l_i with l_i the log-probability of draw i (at temperature 1, end of sequence included): its sum over tokens, a Monte
     Carlo estimate of the entropy of whole answers, or with `token` its mean, the length-normalised form. In nats, from 0 up, higher =

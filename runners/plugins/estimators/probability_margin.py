@@ -9,7 +9,7 @@ NEEDS = ["top_logprobs"]
 
 
 def probability_margin(top_logprobs: Draws) -> Floats:
-    """Return 1 minus the mean gap between the two largest probabilities at a token.
+    """Return 1 minus each answer's mean gap between the two largest token probabilities.
 
     U = 1 - (1/T) sum_t (p_t1 - p_t2), p_t1 and p_t2 the two largest probabilities at the position of token t, in [0, 1], higher = more
     uncertain. uqlm's `probability_margin` is 1 - U. Undefined for an empty generation, and where a server shows fewer than two tokens.

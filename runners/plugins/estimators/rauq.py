@@ -12,7 +12,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "attention": "attention/{layers}/pr
 
 
 def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third", alpha: Annotated[float, Ge(0), Le(1)] = 0.2) -> Floats:
-    """Return the mean of -ln c over tokens; attention passes confidence c on to the next one.
+    """Return each answer's max over layers of mean -ln c; attention passes confidence c on.
 
     c₁ = p₁ and cᵢ = α pᵢ + (1 − α) aᵢ cᵢ₋₁ with p the tokens' probabilities and aᵢ the attention, while token i is predicted, to token
     i − 1, by the head of a layer that gives it most on average over the answer. U = max over layers of −(1/T) Σ ln cᵢ, in nats, from 0 up,
@@ -33,7 +33,7 @@ def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third",
 
 
 def _max_over_layers(probabilities: Floats, attention: Floats, alpha: float) -> float:
-    """Return the highest mean surprise of the layers; `attention` is (layers, tokens - 1)."""
+    """Return the highest mean of -ln c over the layers; `attention` is (layers, tokens - 1)."""
     confidence = np.empty((len(attention), len(probabilities)))
     confidence[:, 0] = probabilities[0]
     for i in range(1, len(probabilities)):

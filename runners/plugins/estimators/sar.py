@@ -24,7 +24,7 @@ def sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
-    """Measure the improbability of sampled answers' relevant tokens, less if answers agree.
+    """Return each question's improbability of relevant tokens, less if sampled answers agree.
 
     U = −(1/N) Σᵢ ln(qᵢ + (1/temperature) Σⱼ≠ᵢ gᵢⱼ qⱼ) with qᵢ = exp(−token-SAR of draw i) and g the draws' likeness, in nats, of any
     sign, higher = more uncertain. Undefined with fewer than two draws, and where no token of a draw has any weight. `token_sar` explains

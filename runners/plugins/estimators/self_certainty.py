@@ -7,7 +7,7 @@ NEEDS = ["uniform_divergence"]
 
 
 def self_certainty(uniform_divergence: Rows) -> Floats:
-    """Return minus the mean KL divergence of the uniform from the next-token distributions.
+    """Return minus each answer's mean KL divergence of uniform from next-token distributions.
 
     U = -(1/T) sum_t KL(uniform || p_t) = (1/(T V)) sum_t sum_j ln(V p_tj), over the full vocabulary of V tokens, in nats, at most 0, higher
     = more uncertain; the paper's self-certainty is its negative. Unlike entropy it weighs all tokens alike, so that it tells apart

@@ -24,7 +24,7 @@ def self_consistency(
     similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Average the sampled answers' dissimilarity to the greedy answer, without probabilities.
+    """Return 1 minus the mean likeness of sampled answers to each greedy answer, in [0, 1].
 
     U = 1 - (1/N) sum_i s(y, y_i), s the likeness of the greedy answer y and draw y_i, on average over both directions; in [0, 1], higher =
     more uncertain. With the `lexical` nli it is the share of draws that give another answer. A model of inference makes it the

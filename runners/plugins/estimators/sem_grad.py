@@ -19,7 +19,7 @@ def sem_grad(
     token: Annotated[int, Ge(-999), Le(-1)] = -1,
     length_normalised: bool = False,
 ) -> Floats:
-    """Return ln of the mean absolute gradient of the answer's likelihood by a prompt state.
+    """Return ln of the mean |gradient| of each answer's likelihood by a prompt state.
 
     S = mean over layers and units of |∂ Σ_t H(p_t) ln p_t / ∂h| (equation 4), h the hidden states of one prompt token behind the given
     layers, H the entropy of the next-token distribution (nats), held constant; end of sequence included. U = ln S, which ranks alike and

@@ -30,7 +30,7 @@ def semantic_density(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     compared: Literal["answers", "with_question"] = "answers",
 ) -> Floats:
-    """Return 1 minus the share of sampled probability close in meaning to the greedy answer.
+    """Return 1 minus the share of sampled probability near in meaning to each greedy answer.
 
     U = 1 - sum_i p_i k_i / sum_i p_i over the different sampled answers and the greedy one itself, with p = exp of the mean
     log-probability of a token and k = max(0, 1 - d), d = P(contradiction) + P(neutral) / 2 of the sampled answer after the greedy one, the

@@ -35,7 +35,7 @@ def semantic_entropy(
     same: Literal["entailment", "no_contradiction"] = "entailment",
     unique: bool = False,
 ) -> Floats:
-    """Compute the entropy over the meanings of the sampled answers.
+    """Return each question's entropy, in nats, over the meanings of its sampled answers.
 
     Draws that entail each other in both directions are one cluster (greedily, against each cluster's first draw). With N draws, their
     log-probabilities l_i (sums over tokens at temperature 1, end of sequence included; means for `kuhn`) and ln p(c) = logsumexp of l_i in

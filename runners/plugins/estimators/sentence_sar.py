@@ -22,7 +22,7 @@ def sentence_sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
-    """Measure the improbability of sampled answers; those that resemble others count less.
+    """Return each question's improbability of sampled answers, in nats, less if alike.
 
     U = -(1/N) sum_i ln(p_i + (1/temperature) sum_{j != i} g_ij p_j) with p the probabilities of the draws (at temperature 1, end of
     sequence included) and g their likeness, in nats, of any sign, higher = more uncertain. Undefined with fewer than two draws, and where

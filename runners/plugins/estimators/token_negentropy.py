@@ -14,7 +14,7 @@ NEEDS = ["top_logprobs"]
 def token_negentropy(
     top_logprobs: Draws, *, over: Literal["mean", "min"] = "mean", k: Annotated[int, Ge(2), Le(100)] | None = None
 ) -> Floats:
-    """Average (or maximise) over tokens the entropy of the k likeliest, divided by ln k.
+    """Return each answer's mean (or max) token entropy over the k likeliest, divided by ln k.
 
     U = (1/T) sum_t H_t with H_t = -sum_j p_tj ln p_tj / ln k over the k likeliest tokens; for `min`, U is the largest H_t. The
     probabilities are those of the whole vocabulary, not divided by their sum; the remaining probability counts for nothing. In [0, 1], or

@@ -20,7 +20,7 @@ def token_sar(
     similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Measure the improbability of the answer's tokens, weighted by relevance to its meaning.
+    """Return each answer's mean -ln p of its tokens, weighted by relevance to its meaning.
 
     U = −Σ rₜ ln pₜ / Σ rₜ with rₜ = 1 − g(y, y without token t), in nats, from 0 up, higher = more uncertain. The end of sequence, and any
     other token without which the text is the same, has weight 0; so for an answer of one token U is that token's -ln p. Undefined where no

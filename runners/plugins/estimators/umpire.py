@@ -21,7 +21,7 @@ def umpire(
     jitter: Annotated[float, Gt(0)] = 1e-8,
     length_normalised: bool = False,
 ) -> Floats:
-    """Add the semantic volume of the sampled answers and their mean incoherence.
+    """Return each question's semantic volume of sampled answers plus their improbability.
 
     U = (1/2N) ln det(Φ Φᵀ + ε I) + α (1/N) Σᵢ (1 − pᵢ). Row i of Φ is the hidden state of draw i, scaled to length 1; pᵢ is the
     probability of its tokens at temperature 1, end of sequence included. Higher = more uncertain; the first term is at most about 0 and

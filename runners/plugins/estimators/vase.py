@@ -34,7 +34,7 @@ def vase(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """Compute semantic entropy after discounting answers also given to distorted images.
+    """Return semantic entropy per question, discounting answers given to distorted images too.
 
     The greedy answer, the draws and those from distorted images are clustered together (as in semantic_entropy). p_c and p'_c are the
     shares of cluster c in the probabilities of the clean and the distorted draws, exp of the mean log-probability of a token, end of

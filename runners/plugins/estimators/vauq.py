@@ -23,7 +23,7 @@ def vauq(
     core: Annotated[float, Gt(0), Le(1)] = 0.6,
     layers: str = "0.3125:0.78125",
 ) -> Floats:
-    """Subtract from the answer's entropy its increase when attended image parts are hidden.
+    """Return each answer's entropy minus its rise when attended image parts are hidden.
 
     U = H − α IS with H = (1/T) Σ H(pₜ), IS = (1/T) Σ [H(pₜ | core hidden) − H(pₜ)] for the same tokens; in nats (the code: bits), of any
     sign, higher = more uncertain. The core is the share `core` of the image's tokens with most attention, on average over heads and

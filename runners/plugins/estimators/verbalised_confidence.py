@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"\s*(?:about |around |approximately )?(\d+(?:\.\d+)?)\s*(%
 
 
 def verbalised_confidence(said_confidence: list[str]) -> Floats:
-    """Return 1 minus the confidence that the model states; NaN if a reply is no percentage.
+    """Return 1 minus the confidence that each reply states; NaN if it is no percentage.
 
     U = 1 - c/100 where c is the number in its reply to "How sure are you of that answer, from 0 to 100 percent?"; in [0, 1], higher = more
     uncertain. A reply is read if it is one number from 0 to 100, with or without "%" behind it or "about" before it; anything else is

@@ -15,7 +15,7 @@ NEEDS = {"looked": "attention/{layers}/image_{form}"}
 
 
 def visual_attention_ratio(looked: Rows, *, layers: str = "0.15:0.56", form: Literal["share", "entropy"] = "share") -> Floats:
-    """Measure how little, or how widely, the model attends to the image while it answers.
+    """Return 1 minus each answer's mean attention on the image, or that attention's entropy.
 
     `share`: U = 1 − (1/T) Σ aₜ with aₜ the attention on the image's tokens while token t is predicted, on average over heads and
     `layers`, in [0, 1]. The paper's SVAR sums it over layers for the token of one object, to rank the object tokens of a caption; here it

@@ -26,7 +26,7 @@ def visual_semantic_entropy(
     method: Literal["average", "complete", "single"] = "average",
     cut: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
-    """Compute the mean distance between the meanings of the answers to perturbed images.
+    """Return the mean distance between meanings of each question's answers to altered images.
 
     U = Σ_{k≠l} w_k w_l d(p_k, p_l) (equation 8). The answers drawn under all perturbed variants are clustered by their distances d; w_k is
     cluster k's share of them, p_k its prototype: the answer with the least sum of distances to the others in it (equation 7; the first of

@@ -21,7 +21,7 @@ def vl_uncertainty(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """Compute the entropy over the meanings of answers to perturbed, equivalent prompts.
+    """Return each question's entropy, in nats, over meanings of answers to altered prompts.
 
     U = -sum_c q_c ln q_c, q_c the share of cluster c among the answers drawn under all perturbed variants together, in nats (the paper's
     code: bits), from 0 to ln of their number, higher = more uncertain. Clusters as in semantic_entropy. The value belongs to the clean

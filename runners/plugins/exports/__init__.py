@@ -87,12 +87,12 @@ class ExportContext:
             return ExportError(f"'{self.spec}' has no scores; `qualm run {self.spec}` makes them")
         return ExportError(f"spec '{self.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
-    def beside(self, name: str) -> str:
+    def path_from_parent(self, name: str) -> str:
         """Return the path of file `name` relative to the parent of the export folder."""
         return f"{self.place}/{name}" if self.place else name
 
     def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
-        """Return how a part's answers were decoded; empty for a recording."""
+        """Return setting -> value of how a part's answers were decoded; empty for a recording."""
         return self.decoding if part.recorded is None else {}
 
     def lose(self, what: str, n: int = 1) -> None:
@@ -101,7 +101,7 @@ class ExportContext:
             self.lost[what] += n
 
     def questions(self, part: ExportPart) -> Iterator[ExportEntry]:
-        """Yield the samples of a task that any exported model answered, without answers."""
+        """Yield an entry without answers per sample that any exported model answered, in order."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         answered: set[str] = set()
         for other in (p for p in self.parts if p.task == part.task):
@@ -116,7 +116,7 @@ class ExportContext:
                     yield ExportEntry(i, sample, inputs.question(i, sample), [])
 
     def entries(self, part: ExportPart, again: bool = False) -> Iterator[ExportEntry]:
-        """Yield answered samples in the dataset's order; count the others, unless `again`."""
+        """Yield an entry per answered sample, in the dataset's order; count others unless `again`."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         generations = read_table(part.generations, GENERATIONS)
         generations = generations.filter(pc.equal(generations["variant"], part.variant.name))
@@ -160,7 +160,7 @@ class ExportContext:
         return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
-        """Return the scores of these answers (slice "all"); empty before `score` has run."""
+        """Return the LABELLED_SCORES rows of a part (slice "all"); [] before `score` has run."""
         if "scores" not in self.tables:
             return []
         scores = labelled(scan(self.tables["scores"], SCORES))

@@ -88,7 +88,7 @@ class Source:
     metrics: list[str]
 
     def points(self, name: str, *numbers: str) -> pl.DataFrame:
-        """Read the points of plot `name`, of this dataset and models; NothingToDrawError without."""
+        """Return the points of plot `name` for this dataset; NothingToDrawError if there are none."""
         if name not in self.context.points:
             raise NothingToDrawError("the spec measures nothing of the kind")
         frame = read_points(self.context.points[name], ("model", "dataset", *numbers)).filter(pl.col("dataset") == self.dataset)
@@ -100,7 +100,7 @@ class Source:
         return frame
 
     def models(self, frame: pl.DataFrame) -> list[str]:
-        """Return the models of some points, in the order of the scores."""
+        """Return the models that occur in `frame`, in the order of the score tables."""
         there = set(frame["model"])
         return list(dict.fromkeys(m for t in self.tables for m in (t.rows if t.stub == "model" else dict(t.columns)) if m in there))
 
@@ -244,7 +244,7 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
 
 
 def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
-    """Return the ends and ticks of an axis from 0 to a round number of at least `most`."""
+    """Return ((0, end), ticks) of an axis from 0 to a round number of at least `most`."""
     ends = plot.nice_interval(0, max(1e-3, most), STEPS)
     return ends, plot.ticks(*ends, STEPS)
 

@@ -20,7 +20,7 @@ LONGEST = 118.0
 
 
 def grid(width: float, rows: Sequence[Mapping[str, Any]], modality: Mapping[str, str], most: float) -> Drawing:
-    """Draw a grid of one model's numbers; columns beyond the page's width continue below.
+    """Return a Drawing of one model's grid; columns beyond the page's width continue below.
 
     Args:
         rows: `estimator`, `variant`, `value`, `p_adjusted`, `collapsed`.

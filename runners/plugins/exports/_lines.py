@@ -42,7 +42,7 @@ def target(entry: ExportEntry) -> str:
 
 
 def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
-    """Return `resps` and `filtered_resps`: options by log-probability times `sign`, or texts.
+    """Return (`resps`, `filtered_resps`): options by log-probability times `sign`, or texts.
 
     Numbers are text, as both tools write them. An option is greedy if its letter is the model's text.
     """
@@ -79,7 +79,7 @@ class HarnessTask:
         self.handle.write(json.dumps({**row, "metrics": list(measured), **measured}, ensure_ascii=False, allow_nan=False) + "\n")
 
     def means(self) -> dict[str, float | str]:
-        """Return mean and standard error by `METRIC,none`, over the lines that have a value."""
+        """Return `METRIC,none` -> mean and `METRIC_stderr,none` -> standard error over the lines."""
         summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
@@ -136,7 +136,7 @@ def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: C
 
 
 def _metrics(entry: ExportEntry) -> dict[str, float | None]:
-    """Return `acc` if options have log-probabilities, else the `rating_JUDGE` of each judge."""
+    """Return metric -> value: `acc` if options have log-probabilities, else `rating_JUDGE`s."""
     if entry.by_numbers:
         return {} if entry.correct is None else {"acc": float(entry.correct)}
     return {_label(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}

@@ -30,7 +30,7 @@ class PublishedModel:
 
 
 def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> PublishedModel:
-    """Return a model's public name: of the hub, of its server, or `developer/label`.
+    """Return a PublishedModel: named as on the hub, by its server, or `developer/label`.
 
     Args:
         label: in the spec.

@@ -27,7 +27,7 @@ ONE = ("dataCollection", "dataCollectionMissingData", "dataCollectionRawData", "
 
 
 def rai(folder: Path, samples: pa.Table, credits: DatasetCredits, title: str) -> dict[str, Any]:
-    """Return Croissant's `rai:` fields by name, the card's words first.
+    """Return `rai:NAME` -> text, or list of texts, for Croissant; the card's words come first.
 
     Args:
         folder: of the dataset, beside which its card and its table of shortcuts are.

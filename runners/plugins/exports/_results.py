@@ -59,7 +59,7 @@ class ResultTable:
 
 
 def result_tables(context: ExportContext, variant: str, slice_: str) -> list[ResultTable]:
-    """Return the tables of a variant and slice, else raise ExportError."""
+    """Return the tables (models by metric, estimators by model) of a variant and slice."""
     if "scores" not in context.results:
         raise context.without_scores()
     scores = scan(context.results["scores"], SCORES).collect().to_dicts()
@@ -119,7 +119,7 @@ def _basis(row: dict[str, Any]) -> str:
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
-    """Return BEST, PERHAPS or "" by (dataset, metric label, model); {} without rankings.
+    """Return (dataset, metric label, model) -> BEST, PERHAPS or ""; {} without rankings.
 
     Models that were asked a part of the questions have their own ranking; of several for one column the largest is used.
     """
@@ -148,7 +148,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
-    """Return a value ("undefined" if None) and its interval ("" if None) as texts."""
+    """Return (value, interval) as texts: "undefined" if there is no value, "" if no interval."""
     if value.value is None:
         return "undefined", ""
     number = f"{value.value:.{digits}f}".replace("-", minus)
@@ -220,6 +220,6 @@ def _ranking(values: Sequence[Value], scoring: Mapping[str, Any], marks: Marks) 
 
 
 def cells(table: ResultTable) -> Iterator[tuple[str, list[Value | None]]]:
-    """Yield each row's display name and its values, None for a missing one."""
+    """Yield (display name, values in column order) per row; None for a missing value."""
     for name, values in table.rows.items():
         yield table.heading(name), [values.get(column) for column, _ in table.columns]

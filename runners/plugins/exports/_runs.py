@@ -36,7 +36,7 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """Return a run for each model that was scored or trained.
+    """Return one TrackedRun per model that was scored or trained.
 
     A spec without metrics has the models that it trained, with a curve and no score.
 
@@ -96,7 +96,7 @@ def _params(context: ExportContext, model: str) -> dict[str, str]:
 
 
 def _curves(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the (step, value) points of each column of a training log, without empty cells."""
+    """Return column -> (step, value) points of a training log, without empty cells."""
     with path.open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     names = [name for name in (rows[0] if rows else {}) if name != STEP]

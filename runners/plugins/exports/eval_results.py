@@ -99,7 +99,7 @@ def _interval(row: Row) -> str:
 
 
 def _benchmark(context: ExportContext, by_task: Mapping[str, str]) -> Row:
-    """Return `eval.yaml`: a task for each dataset and variant, as `--to hf` names them."""
+    """Return the content of `eval.yaml`: one task per dataset and variant, named as by `hf`."""
     credits = {part.dataset: context.about[part.dataset].title for part in context.parts if part.dataset in context.about}
     about = "; ".join(dict.fromkeys(title for title in credits.values() if title))
     return {

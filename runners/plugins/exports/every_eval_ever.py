@@ -145,7 +145,7 @@ def _model(context: ExportContext, part: ExportPart, model: PublishedModel) -> R
 
 
 def _write(path: Path, lines: Iterator[Row]) -> Row:
-    """Write the lines; return number and checksum, or {} and no file without lines."""
+    """Write one JSON line per row; return checksum and row count, or {} and no file if none."""
     checksum, n = hashlib.sha256(), 0
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         for line in lines:

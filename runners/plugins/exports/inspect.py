@@ -21,7 +21,7 @@ Write = Callable[[Log], None]
 
 
 def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", images: bool = True) -> None:
-    """Write an Inspect EvalLog, version 2; an epoch is a draw, epoch 1 the greedy answer.
+    """Write an Inspect EvalLog, version 2; epoch 1 is the greedy answer, later ones sampled.
 
     Log-probabilities are under `output.metadata.qualm`: Inspect's own field requires the tokens' texts, which are not stored.
 

@@ -52,7 +52,7 @@ def latex(
     head = f"% {source}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs,graphicx}}\n"
     head += f"% needs XeLaTeX or LuaLaTeX and a font that has: {foreign}\n" if foreign else ""
     (context.folder / "tables.tex").write_text(
-        head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
+        head + "".join(f"\\input{{{context.path_from_parent(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
     )
     context.counts["tables"] = len(tables)
 
@@ -91,7 +91,7 @@ def escaped(text: str) -> str:
 
 
 def _greek(character: str) -> str:
-    """Return a Greek letter as a symbol, and any other character as it is."""
+    """Return a Greek letter as a LaTeX symbol, and any other character as it is."""
     match = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(character, ""))
     if match is None or match[2] == "OMICRON" or (match[1] == "CAPITAL" and match[2].lower().replace("lamda", "lambda") not in CAPITALS):
         return character

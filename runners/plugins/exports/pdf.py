@@ -27,6 +27,11 @@ def pdf(context: ExportContext, *, only: str = "", width: str = "column", metric
         # the converter makes a page of as many points as a drawing has pixels
         (context.folder / f"{figure.name}.pdf").write_bytes(vl_convert.svg_to_pdf(figure.svg.replace('pt"', '"', 2)))
         caption = rf"\caption{{{escaped(figure.caption)}}}\label{{fig:{figure.name}}}"
-        lines += [r"\begin{figure}\centering", rf"\includegraphics{{{context.beside(figure.name)}.pdf}}", caption, r"\end{figure}"]
+        lines += [
+            r"\begin{figure}\centering",
+            rf"\includegraphics{{{context.path_from_parent(figure.name)}.pdf}}",
+            caption,
+            r"\end{figure}",
+        ]
     (context.folder / "figures.tex").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     context.counts["figures"] = len(drawn)

@@ -47,7 +47,7 @@ class GenerationRounds:
 def ask_in_rounds(
     context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
-    """Return key -> what `read` made of the reply; ask again for the others, then drop them.
+    """Return key -> result of `read` on the reply; ask unusable ones again, then drop them.
 
     Args:
         chats: key -> conversation; keys are stable, since seeds follow from them.
@@ -89,7 +89,7 @@ def check_dropped_share(generator: CachedGenerator, max_share: float) -> None:
 def _rounds(
     context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Return key -> usable result, and key -> last reason for those without one."""
+    """Return (key -> usable result, key -> last reason for chats without one)."""
     by_key: dict[str, T] = {}
     reasons: dict[str, str] = {}
     waiting = list(chats)

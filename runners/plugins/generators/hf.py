@@ -200,7 +200,7 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generate(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Return new tokens and the prompt's length per prompt, by transformers' own loop.
+        """Return (new tokens of each prompt, length of each prompt), by transformers' own loop.
 
         Returns:
             The new tokens of each prompt, and the number of tokens in each prompt.
@@ -244,7 +244,7 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """Return what requests of a batch share: reply length, whether images, temperature."""
+        """Return (reply length, whether it has images, temperature), which a batch shares."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 

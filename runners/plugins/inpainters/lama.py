@@ -32,7 +32,7 @@ EXTRA = "models"
 
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
-    """Return an inpainter by LaMa's TorchScript file, whose code is run: use a trusted one.
+    """Return an inpainter (jobs -> images) by a LaMa TorchScript file, whose code is run.
 
     Args:
         artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).

@@ -18,7 +18,7 @@ CITES = ["bertalmio2001navier"]
 
 
 def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
-    """Return an inpainter by OpenCV's INPAINT_NS.
+    """Return an inpainter (jobs -> images) by OpenCV's INPAINT_NS.
 
     Args:
         radius: neighbourhood of each pixel, in pixels.

@@ -7,7 +7,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def rerender(context: PairContext) -> Inpainter:
-    """Return an inpainter that renders the scene graph without the objects, and no mask.
+    """Return an inpainter (jobs -> images) that renders scenes without the objects, maskless.
 
     Raises:
         PairError: a target without a scene graph.

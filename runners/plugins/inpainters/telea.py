@@ -19,7 +19,7 @@ CITES = ["telea2004image"]
 
 
 def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
-    """Return an inpainter by OpenCV's INPAINT_TELEA.
+    """Return an inpainter (jobs -> images) by OpenCV's INPAINT_TELEA.
 
     Args:
         radius: neighbourhood of each pixel, in pixels.

@@ -323,7 +323,7 @@ class _Reply:
         self.sentences = [s for s in _SENTENCE.split("\n" + _BEHIND_COLON.sub(self._join, self.text)) if s.strip()]
 
     def _join(self, colon: re.Match[str]) -> str:
-        """Return ": X" for a colon and the option X on a line below; the match before a list."""
+        """Return ": X" for a colon and the option X on a line below; the match itself if a list."""
         following = re.search(rf"\n\W{{0,4}}({_X})", self.text[colon.end() : colon.end() + 600])
         is_list = following is not None and self.place(following[1]) != self.place(colon[1])
         return colon[0] if is_list else f": {colon[1]}"
@@ -384,7 +384,7 @@ class _Reply:
 
 
 def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
-    """Read which option a reply names, or that it abstains.
+    """Return the OptionReading of a reply: the option that it names, or that it abstains.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [read(r, options).place for r in ("B", "(B) a red cube", "A cat? I think it is C", "It is a Blue ball.", "A or B", "2 cats")]
@@ -447,7 +447,7 @@ def _last_statement(reply: _Reply) -> int | None:
 
 
 def _offers_another(n: _Named, behind: Sequence[_Named]) -> bool:
-    """Return true if "or C" follows mention `n` in the same clause; C is another option."""
+    """Return true if "or C", of another option C, follows mention `n` in the same clause."""
     return (
         bool(behind)
         and behind[0].place != n.place
@@ -576,7 +576,7 @@ Reader = Callable[[str, Sequence[str], str], OptionReading]
 def rate_option_reply(
     question: str, references: Sequence[str], prediction: str, choices: Sequence[str], read: Reader, on_failure: OnFailure = "unscored"
 ) -> Judgement:
-    """Rate a multiple-choice reply: 1 for the right option, else 0; None if it is unreadable.
+    """Return the Judgement of a multiple-choice reply: 1 right, 0 wrong, None if unreadable.
 
     An answer that declines is wrong, and right where there are no references. `on_failure` says what an unreadable answer is.
     """

@@ -99,7 +99,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class LetterMention:
     """A letter in a text that names an option, or one beyond the last option."""
 
     option: int
@@ -112,7 +112,7 @@ class Mention:
 
 @dataclass
 class Marked:
-    """A reply in which each mention of an option is replaced by one character."""
+    """A reply's text, with one character per mention of an option, and what each stands for."""
 
     text: str
     options: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -289,7 +289,7 @@ class Options:
         return equal[0] if len(equal) == 1 else None
 
     def find_texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return the longest (start, end, option indices) in `text` where options' words occur."""
+        """Return (start, end, option indices) of the longest spans with options' words, in order."""
         words = [t for t in own if not t.is_sign]
         found = {(start, end, i) for start, end, i in self._occurrences(text, own, signs=True)}
         found |= {(start, end, i) for start, end, i in self._occurrences(text, words, signs=False)}
@@ -357,8 +357,8 @@ _MATHS_BEFORE = re.compile(r"(?:[∠△^_=+*√·×<]\s*|(?<![A-Z])/|(?<=\w)-|\d
 _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z]\b)|'")
 
 
-def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Mention]:
-    """Yield mentions by letter outside `taken` spans; beyond `n` letters, only marked ones.
+def _letter_mentions(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[LetterMention]:
+    """Yield mentions by letter outside `taken` spans, in order; beyond `n`, only marked ones.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """
@@ -377,7 +377,7 @@ def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Me
         listed = listed or (re.match(r"\)(?!\w)|\.(?=\s+\S)", behind) is not None and before[-1:] in ("", " ", "\n") and match[0].isupper())
         named = _NAMED.search(before) is not None
         if inside:
-            yield Mention(place, before.rfind("(") - len(before) + start, end + behind.index(")") + 1, True, True)
+            yield LetterMention(place, before.rfind("(") - len(before) + start, end + behind.index(")") + 1, True, True)
             continue
         named = named or _ANNOUNCED.search(before) is not None
         if not named and (_MATHS_BEFORE.search(before) or _MATHS_BEHIND.match(behind)):
@@ -387,18 +387,18 @@ def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Me
         alone = re.match(r"\s*(?:$|[^\s\w\"'“”(-])|\s*\n", behind) is not None
         if match[0].islower():
             if (named and alone) or (opens_line and not behind.strip(" .)!")) or (listed and behind[:1] == ")"):
-                yield Mention(place, start, end + (behind[:1] == ")"), True, True)
+                yield LetterMention(place, start, end + (behind[:1] == ")"), True, True)
             continue
         if listed or named:
             if not listed and match[0] == "A" and not alone and not _is_letter_a(behind) and _ASKS_FOR_ARTICLE.search(before):
                 continue
-            yield Mention(place, start, end + (behind[:1] == ")" or (opens_line and behind[:1] in ".:" and behind != "")), True, True)
+            yield LetterMention(place, start, end + (behind[:1] == ")" or (opens_line and behind[:1] in ".:" and behind != "")), True, True)
             continue
         if match[0] in "AI" and not alone and not (match[0] == "A" and _is_letter_a(behind)):
             continue
         if match[0] == "I" and not re.match(r"\s*(?:[.\n]|$)", behind):
             continue
-        yield Mention(place, start, end, True, False)
+        yield LetterMention(place, start, end, True, False)
 
 
 def _is_letter_a(behind: str) -> bool:
@@ -423,7 +423,7 @@ _GROUP = re.compile(rf"{MENTION}(?:{_JOIN}{MENTION})+", re.IGNORECASE)
 
 
 def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> Marked:
-    """Return a cleaned text with each mention of options replaced by one character.
+    """Return a cleaned text (as Marked) with each mention of options as one character.
 
     Args:
         text: the reply.
@@ -441,7 +441,7 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
     text = _BY_PLACE.sub(lambda m: f"option {LETTERS[places.index(m[1].casefold())]}", text)
     texts = [span for span in options.find_texts(text, tokens(text)) if not _VERDICT.search(text[max(span[0] - 30, 0) : span[1]])]
     taken = [(start, end) for start, end, _ in texts]
-    found = [m for m in _letters(text, options.n, taken) if m.marked or not options.has_other_letters]
+    found = [m for m in _letter_mentions(text, options.n, taken) if m.marked or not options.has_other_letters]
     spans = sorted(
         [(m.start, m.end, (m.option,), True, m.marked) for m in found]
         + [(s, e, o, options.has_its_letter(o[0]), True) for s, e, o in texts]

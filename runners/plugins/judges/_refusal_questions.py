@@ -175,7 +175,7 @@ class Asked:
 
     @cached_property
     def existing(self) -> frozenset[str]:
-        """Return the stems of the thing whose existence is asked about."""
+        """Return the stems of the thing after "is there ..."; empty for other questions."""
         match = _EXISTS.match(self.text)
         return content(match[1]) if match else frozenset()
 
@@ -241,18 +241,18 @@ class Asked:
 
     @cached_property
     def lacking(self) -> frozenset[str]:
-        """Return the stems of what is lacking: the corners of "which shape has no corners?"."""
+        """Return the stems of words after no, not, without: the corners of "has no corners?"."""
         return content(" ".join(re.findall(r"(?:\bno|\bnot|n't|\bwithout) (?:an? |the )?(\w+)", self.text)))
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """Return the stems of what is counted."""
+        """Return the stems of what a "how many" question counts; empty for other questions."""
         match = _COUNTED.search(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
-        """Return the stems of each offered alternative: "full", "empty" of "full or empty?"."""
+        """Return two sets of stems, one per offered alternative ("full or empty?"); () without."""
         found = None if self.has_options else re.search(r"([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$", self.text)
         pair = tuple(content(word) for word in found.groups()) if found else ()
         return pair if all(pair) else ()
@@ -264,13 +264,13 @@ class Asked:
 
     @cached_property
     def kind(self) -> frozenset[str]:
-        """Return the stems of the requested kind: the shape of "what shape is the table?"."""
+        """Return the stems of the requested kind: shape of "what shape is it?"; else empty."""
         match = _KIND.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def subject(self) -> frozenset[str]:
-        """Return the stems of what the question presupposes first: "the red car"."""
+        """Return the stems of what the question presupposes first ("the red car"), else empty."""
         match = _SUBJECT.match(self.text)
         return content(match[1]) if match else frozenset()
 
@@ -287,6 +287,6 @@ class Asked:
 
 @lru_cache(maxsize=4096)
 def read_question(question: str, choices: Sequence[str] = ()) -> Asked:
-    """Return what a question asks for; `choices` are options that its text lacks."""
+    """Return a question as Asked; `choices` are options that its text lacks."""
     plain = " ".join(question.split(" ")).strip().casefold().replace("’", "'")
     return Asked(plain, bool(choices) or bool(_LISTS_OPTIONS.search(plain)) or _OPTION.search(plain) is not None)

@@ -366,7 +366,7 @@ def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bo
 
 
 def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> ReplyAbstention:
-    """Read whether a reply abstains and whether it hedges; an empty reply does neither.
+    """Return whether a reply abstains and whether it hedges; neither for an empty reply.
 
     >>> read_abstention("I am not sure, but I think blue", "What color is it?")
     ReplyAbstention(abstains=False, hedges=True)
@@ -637,7 +637,7 @@ def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_englis
 
 
 def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
-    """Return COMMITS or SEEMS if a clause answers in the asked kind, else None."""
+    """Return COMMITS or SEEMS if a clause gives an answer of the requested kind, else None."""
     if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
         return None
     if parsed.has_options or not parsed.text:

@@ -18,7 +18,7 @@ def replies(
     max_new_tokens: int,
     longest: int | None = None,
 ) -> list[str | None]:
-    """Return the judging model's replies, in order; None where it is not asked or gives none.
+    """Return the model's reply per answer, in order; None where it is not asked or gives none.
 
     Args:
         judge: its name, which is that of our prompt as well.

@@ -111,7 +111,7 @@ class StatedText:
         return self.words[i].text if 0 <= i < len(self.words) else ""
 
     def clause_before(self, start: int) -> list[str]:
-        """Return up to NEAR words before a place within its clause, the nearest first."""
+        """Return up to NEAR words before a place, within its clause, the nearest first."""
         words: list[str] = []
         for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
             if self.words[i].ends_clause or self.text(i) in _BREAKS:
@@ -165,7 +165,7 @@ class StatedText:
 
 
 def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """Return true if a thing only tells where a place is: "next to the sofa"."""
+    """Return true if words before a mention make it a mere place: "under the lamp next to" it."""
     beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(before[beside:]))
 
@@ -205,7 +205,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return 1, or 0 or None if another word of the reference's kind (a color) competes."""
+    """Return 1; 0 if a rival of the reference's kind (another color) wins, None if both do."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)

@@ -225,7 +225,7 @@ def _plain(text: str) -> str:
 
 
 def rate_yes_no(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Rate each reply's yes or no, as `read` finds it, with marks `said` and `truth`.
+    """Return a Judgement per reply: 1 if the yes or no that `read` finds is right, else 0.
 
     A reply that is neither is wrong.
 

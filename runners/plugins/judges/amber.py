@@ -13,7 +13,7 @@ MARKS = ["said", "truth"]
 def amber(
     questions: list[str], references: list[list[str]], predictions: list[str], *, match: Literal["exact", "first_word"] = "exact"
 ) -> list[Judgement]:
-    """Apply AMBER's rule: the whole answer must be `Yes` or `No`.
+    """Judge each answer by AMBER's rule: exactly `Yes` or `No` is read, all else is wrong.
 
     Anything else, even "Yes.", is wrong and counts as neither.
     Ask for a single word (`instruction` of the adapter `amber`) or nearly everything is neither. For `yes_no_f1` and its like with

@@ -16,7 +16,7 @@ def final_answer(
     *,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
-    """Accept a reply whose final "yes" or "no" is a reference.
+    """Judge each reply 1 if its final "yes" or "no" is a reference, else 0; None if unclear.
 
     What it announces (`Answer: yes`, `**Final answer:** No`), corrects ("Yes. Hmm, actually: No.") or concludes ("so no") counts before
     its first word, and this before its only one of the two words. Informal and foreign forms are read ("nope", "Not that I can see",

@@ -19,7 +19,7 @@ def first_character(
     *,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    """Accept a reply whose first non-space character is the right option's letter.
+    """Judge each reply 1 if its first character is the right option's letter, else 0.
 
     Upper and lower case count alike.
     A reply that begins with no option's letter is unscored with `parse_ok` false, or wrong where it declines. "Actually, C" begins with

@@ -33,7 +33,7 @@ def hallusionbench(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 16,
 ) -> list[Judgement]:
-    """Let a language model rate answers as correct, incorrect or unclear.
+    """Judge each answer as correct, incorrect or unclear, by a language model.
 
     The answer is compared with a reference sentence.
     "incorrect" anywhere in the reply is read first, since "correct" is part of it. Correct is right; unclear is right only where

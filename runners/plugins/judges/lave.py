@@ -48,7 +48,7 @@ def lave(
     rating_prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 100,
 ) -> list[Judgement]:
-    """Let a language model detect refusals and rate other answers 0, 0.5 or 1.
+    """Judge each answer by a language model: abstention, or else a rating of 0, 0.5 or 1.
 
     The rating compares the answer with the references: 1 to 3 becomes 0, 0.5 or 1.
 

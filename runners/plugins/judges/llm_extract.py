@@ -38,7 +38,7 @@ def llm_extract(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 32,
 ) -> list[Judgement]:
-    """Let a language model extract the short answer, which another judge compares.
+    """Judge by another judge the short answer that a language model extracts from each reply.
 
     The model sees the question, its options and the reply, never the references, so that it reads and does not grade. It may say that
     the reply declines, or that it settles on no answer: then the reply is unscored with `parse_ok` false. Use it for what rules leave

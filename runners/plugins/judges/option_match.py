@@ -29,7 +29,7 @@ def option_match(
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    r"""Accept a reply that names the right option by its letter or its text.
+    r"""Judge each reply 1 if it names the right option, 0 for another; None if unreadable.
 
     `harnesses`: the first kind of evidence found decides. 1. The reply is an option's letter, text, or both. 2. It states its answer
     ("the answer is B", `\boxed{B}`, "B is correct", a last line that is an option); the last statement counts, so that "wait, I mean C"

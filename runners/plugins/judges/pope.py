@@ -8,7 +8,7 @@ MARKS = ["said", "truth"]
 
 
 def pope(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    r"""Apply POPE's rule: "no" if the first sentence has `No`, `not` or `no`, else "yes".
+    r"""Judge each answer as "no" if its first sentence has `No`, `not` or `no`, else as "yes".
 
     The first sentence is the text before the first full stop.
 

@@ -34,7 +34,7 @@ def rules(
     tolerance: Annotated[float, Ge(0)] = 0.0,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
-    """Accept a reply that is or states a reference, or names the right option.
+    """Judge each reply 1 if it is or states a reference or names the right option, else 0.
 
     The rating is 1 or 0.
     Texts are equal up to case, punctuation, articles and number words; signs, operators, currencies, emoji and combining marks count.

@@ -30,7 +30,7 @@ def shr(
     longest_prompt: Annotated[int, Ge(1)] = 15_000,
     max_new_tokens: Annotated[int, Ge(1)] = 800,
 ) -> list[Judgement]:
-    """Let a language model label each sentence of a description for hallucination.
+    """Judge each description by the share of its sentences without hallucination, by a model.
 
     Labels are hallucination, correct, or impossible to judge.
     The references are facts about the image, the evidence is what people wrote of its regions. Marks: `sentences` and how many of

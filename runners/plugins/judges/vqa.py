@@ -22,7 +22,7 @@ def vqa(
     refusal: str | None = None,
     rule: Literal["official", "evalai", "reliable"] = "official",
 ) -> list[Judgement]:
-    """Measure agreement with people's answers by the official VQA formula.
+    """Judge each answer from 0 to 1 by its agreement with people's answers (VQA's formula).
 
     It is the mean over the references of min(1, number of equal answers among the others / 3).
     With ten references and k equal to the answer: 0, .3, .6, .9, 1, 1... Texts are compared after normalisation, which the
@@ -48,7 +48,7 @@ def _judge(question: str, references: list[str], prediction: str, refusal: str |
 
 
 def accuracy(prediction: str, references: list[str], rule: Rule = "official") -> float | None:
-    """Compute the VQA accuracy of one answer; None with fewer than two references."""
+    """Return one answer's VQA accuracy, in [0, 1]; None with fewer than two references."""
     if len(references) < 2:
         return None
     answer, truths = _plain(prediction), [_plain(r) for r in references]
@@ -87,7 +87,7 @@ _TWICE_CONTRACTED = (
 
 @cache
 def _contractions() -> dict[str, str]:
-    """Return the official table: contraction without apostrophe to contraction with it."""
+    """Return the official table: word without apostrophe ("dont") -> with it ("don't")."""
     table = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
     for word in _TWICE_CONTRACTED.split():
         table |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}
@@ -95,7 +95,7 @@ def _contractions() -> dict[str, str]:
 
 
 def normalise(text: str, rule: Rule = "official") -> str:
-    """Normalize punctuation, case, number words, articles and contractions by a rule.
+    """Return a text with punctuation, case, number words, articles normalised by a rule.
 
     >>> [normalise(t) for t in ("1,000", "The Cat.", "ice-cream", "dont know", "U.S.A.", "3.5", "$5.00", "none")]
     ['1000', 'cat', 'ice cream', "don't know", 'usa', '3.5', '$5.00', '0']
@@ -123,7 +123,7 @@ def replace_marks(text: str) -> str:
 
 
 def _replace_runs_of_marks(text: str) -> str:
-    """Delete outer marks and commas between digits; replace other runs of marks by spaces."""
+    """Return a text with outer marks and commas in numbers deleted, other marks as spaces."""
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)
     plain = re.sub(r"(?<=\d),+(?=\d)", "", plain)

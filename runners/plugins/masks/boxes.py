@@ -7,7 +7,7 @@ from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:
-    """Return a masker of the union of saliency's boxes, else those of scene-graph objects.
+    """Return a masker (requests -> masks): the union of given or else scene-graph boxes.
 
     No mask: "no box" where none is given, "out of frame" where none of them touches the image.
     """

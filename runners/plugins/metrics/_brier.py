@@ -23,7 +23,7 @@ def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats
 
 
 def each_outcome(forecast: Floats, over: str) -> list[Floats]:
-    """Return a list of (n,) possible outcomes: all 0 and all 1, or one index per option."""
+    """Return the possible outcomes, each (n,): all 0 and all 1, or each option's index."""
     if over == "answer":
         return [np.zeros(len(forecast)), np.ones(len(forecast))]
     # Questions may have fewer options than there are columns; the likeliest stands for those that a question lacks.

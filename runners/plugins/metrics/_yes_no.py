@@ -13,7 +13,7 @@ AMBER_COUNT = 0.001
 
 
 def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
-    """Return two masks: where `positive` was said, and where it is the reference."""
+    """Return two (n,) arrays of 0 and 1: `positive` was said, and `positive` is the reference."""
     of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
     return of_said, of_truth
 

@@ -66,5 +66,5 @@ def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
 
 
 def bounds(*, over: str = "answer") -> tuple[float, float]:
-    """Return the lowest and highest possible score: 0, and the largest squared distance."""
+    """Return (lowest, highest) possible score: 0, and the largest squared distance."""
     return 0.0, 1.0 if over == "answer" else 2.0

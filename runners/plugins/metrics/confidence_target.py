@@ -36,7 +36,7 @@ def interval(correct: Floats, pred_is_idk: Floats, group: NDArray[np.int64], lev
 
 
 def bounds(*, t: float = 0.5) -> tuple[float, float]:
-    """Return the mean points if all questions were answered wrong, and right."""
+    """Return (mean points if all questions were answered wrong, points if all right)."""
     return -_penalty(t), 1.0
 
 

@@ -73,7 +73,7 @@ def null_test(
     convention: str = "torchmetrics",
     rows: str = "test",
 ) -> tuple[float, str]:
-    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
+    """Return (p-value of the error under calibrated answers, hypothesis in words)."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], bin_membership(confidence[chosen], bins, convention))

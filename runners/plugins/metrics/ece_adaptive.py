@@ -58,7 +58,7 @@ def null_test(
     bins: int = 15,
     rows: str = "test",
 ) -> tuple[float, str]:
-    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
+    """Return (p-value of the error under calibrated answers, hypothesis in words)."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     place = _bin(confidence[chosen], bins)

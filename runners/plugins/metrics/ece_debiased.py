@@ -52,7 +52,7 @@ def ece_debiased(
     gap = inside * (correct - confidence)[:, None]
     gaps, count = np.split(weights @ np.hstack([gap, inside]), 2, axis=1)
     # A group that is drawn twice is no pair of groups with itself either.
-    alike = [gap * _of_own_group(gap, group_of_group), inside * _of_own_group(inside, group_of_group)]
+    alike = [gap * _group_sums(gap, group_of_group), inside * _group_sums(inside, group_of_group)]
     gaps_alike, pairs_alike = np.split(np.square(np.asarray(weights, dtype=np.float64)) @ np.hstack(alike), 2, axis=1)
     pairs = count**2 - pairs_alike
     counted = np.where(pairs > 0, count, 0.0)
@@ -61,7 +61,7 @@ def ece_debiased(
     return square if squared else np.sqrt(np.clip(square, 0.0, 1.0))
 
 
-def _of_own_group(columns: Floats, groups: Floats) -> Floats:
+def _group_sums(columns: Floats, groups: Floats) -> Floats:
     """Return (n, k) column sums over all rows of each row's group."""
     codes, place = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(codes), columns.shape[1]))

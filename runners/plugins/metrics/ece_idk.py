@@ -58,7 +58,7 @@ def interval(
 def null_test(
     confidence: Floats, correct: Floats, gt_is_idk: Floats, group: NDArray[np.int64], *, bins: int = 15, convention: str = "torchmetrics"
 ) -> tuple[float, str]:
-    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
+    """Return (p-value of the error under calibrated answers, hypothesis in words)."""
     return null_test_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, bins=bins, convention=convention)
 
 

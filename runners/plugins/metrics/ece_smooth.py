@@ -60,7 +60,7 @@ def ece_smooth(
 
 
 def _wave_factors(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Complexes], Complexes]:
-    """Return coarse and fine factors of n waves: real products factor * cos(pi k confidence).
+    """Return (far, near), factors whose real products are factor * cos(pi k confidence).
 
     Returns:
         A function that gives columns first..last - 1 of (n, WAVES / NEAR), and (n, NEAR).
@@ -82,7 +82,7 @@ def _wave_factors(confidence: Floats, factor: Floats) -> tuple[Callable[[int, in
 
 
 def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (B,) errors and (B,) bandwidths, the last step below its own error; NaN if none.
+    """Return (errors, bandwidths), (B,) each: the last step below its error; NaN if none.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -158,7 +158,7 @@ def _cosines(parts: int, count: int) -> Floats:
 
 
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
-    """Return the indices of the scored rows, and their (n, OF_INTERVAL) smoothing kernel."""
+    """Return (indices of the scored rows, their (n, OF_INTERVAL) smoothing kernel)."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
     return chosen, _kernel(f.tobytes(), (y - f).tobytes())
@@ -195,7 +195,7 @@ def interval(
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """Return the p-value of perfect calibration at this bandwidth, and the hypothesis."""
+    """Return (p-value of perfect calibration at this bandwidth, hypothesis in words)."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], kernel)

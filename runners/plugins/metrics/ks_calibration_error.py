@@ -43,7 +43,7 @@ def ks_calibration_error(
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """Return the p-value of perfect calibration, at up to 100 confidences, and the hypothesis."""
+    """Return (p-value of perfect calibration at up to 100 confidences, hypothesis in words)."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     places = np.unique(confidence[chosen])

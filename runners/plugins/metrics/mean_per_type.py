@@ -53,7 +53,7 @@ def bounds() -> tuple[float, float]:
 
 
 def over_types(accuracies: Floats, mean: str) -> Floats:
-    """Return (B,) means over types of (B, T) accuracies; NaN if one is NaN."""
+    """Return (B,) means, arithmetic or harmonic, of (B, T) accuracies; NaN where one is NaN."""
     if mean == "arithmetic":
         return np.asarray(accuracies.mean(axis=1))
     with np.errstate(divide="ignore"):

@@ -15,7 +15,7 @@ _SPACES = " \t\n\u2581\u0120"
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
-    """Return n option letters' log-probabilities; a reason as text if one is hidden."""
+    """Return log-probabilities of n option letters at a reply's start, or why one is hidden."""
     first = tops[0] if tops else {}
     values = [_summed_logprob(first, (letter,)) for letter in LETTERS[:n]]
     hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]

@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return the recorded GENERATIONS of these SAMPLES, in order; list others in `left_out`.
+        """Return recorded GENERATIONS rows of these SAMPLES, in order; list faults in `left_out`.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -88,7 +88,7 @@ class PeerRecording:
         return table.set_column(0, GENERATIONS.field(0), rows.ids.take(pa.array(places)))
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
-        """Return sample id -> recorded prompt, where the recording has one."""
+        """Return sample id -> recorded prompt, for the samples whose record has one."""
         rows = _Rows(samples)
         places, by_sample = _Places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, rows.sources).read(self.how):
@@ -130,7 +130,7 @@ class PeerRecording:
         return answers
 
     def _fault(self, record: Record, place: int | None, rows: _Rows) -> Fault | None:
-        """Return why a row does not answer the sample it names; None if it does."""
+        """Return the Fault by which a record does not answer sample `place`; None if it does."""
         if place is None:
             return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
         if place < 0:
@@ -242,7 +242,7 @@ class _Answers:
         return self._where(self._rows.pop(key))
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return all answers, sorted by sample and draw, and the (n,) sample index of each."""
+        """Return (answers sorted by sample and draw, (n,) sample indices), and forget them."""
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self._flush()
@@ -282,7 +282,7 @@ def _numbers(value: Any) -> Any:
 
 
 def separate_thinking(columns: Columns, thinking: Thinking) -> Columns:
-    """Return columns with `thinking` apart, without values per token; unchanged without it."""
+    """Return an answer's columns with thinking cut off into a column; unchanged without any."""
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
@@ -296,5 +296,5 @@ def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Colu
 
 
 def _plain(text: str) -> str:
-    """Return a prompt's text without line breaks and image marks."""
+    """Return a text on one line, without image marks."""
     return " ".join(text.replace("<image>", " ").split())

@@ -23,7 +23,7 @@ from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate_
 
 
 def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
-    """Return the choice reduced to its answer, and an outcome code such as ANSWERED or CUT.
+    """Return (choice reduced to its answer, outcome code such as ANSWERED or CUT).
 
     Args:
         choice: as the server gave it.
@@ -61,7 +61,7 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
 
 
 def _cut_to_read(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Return a choice cut to the tokens to read; the answer begins at token `start`, if known."""
+    """Return a choice cut to the tokens estimators read; its answer begins at token `start`."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

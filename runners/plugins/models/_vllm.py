@@ -149,7 +149,7 @@ class VllmModel:
             outputs[ask.request][ask.part] = ask.take(result)
 
     def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[VllmRequest]:
-        """Yield requests that need no greedy answer: options, the answer, sampled answers."""
+        """Yield the requests that need no greedy answer: options, the answer, sampled answers."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)
@@ -267,7 +267,7 @@ def seed_of(stream: int, draw: int) -> int:
 
 
 def _summed_logprob(first: Mapping[int, Any], ids: Iterable[int]) -> float:
-    """Return the log of the summed probability of these tokens."""
+    """Return the log of these tokens' summed probability; -inf if none is among `first`."""
     values = [float(first[i].logprob) for i in sorted(set(ids)) if i in first]
     top = max(values, default=-math.inf)
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(value - top) for value in values))

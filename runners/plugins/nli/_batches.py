@@ -97,7 +97,7 @@ class BatchedModel(ABC):
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, inputs: Sequence[tuple[str, ...]]) -> Floats | None:
-        """Return a batch's values; None if memory is too small, and make the next ones smaller."""
+        """Return a batch's values (n, k); None if out of memory, after lowering the batch size."""
         import torch
 
         batch = self._tokenizer(*_columns(inputs), truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
@@ -124,7 +124,7 @@ class BatchedModel(ABC):
         return found
 
     def load(self) -> None:
-        """Read tokenizer and weights, once."""
+        """Read tokenizer and weights, unless they are loaded already."""
         if self._model is not None:
             return
         import transformers

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Planned:
-    """A target with the jobs of its inpainted images, and proofs of them."""
+    """A target with the jobs of its images to inpaint (object, perhaps control) and proofs."""
 
     target: Target
     jobs: tuple[Job, ...]

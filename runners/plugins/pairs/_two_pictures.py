@@ -69,7 +69,7 @@ class Questioner:
             self.prompt = replace_sections(read_prompt("extraneous", asking.prompt), about)
 
     def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
-        """Yield (images with the new question, abstention); drop and count pairs without one.
+        """Yield (painted images with new question, abstention), in order; count pairs without one.
 
         Raises:
             PairError: the generator fails.

@@ -151,7 +151,7 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> WrittenPair:
         raise NoPairError("no reply")
     if NOT_GOOD in text.casefold():
         raise NoPairError(NOT_GOOD)
-    pair = WrittenPair(*(_in_order(text) or read_parts(text, _FORM).values()))
+    pair = WrittenPair(*(_read_unlabelled(text) or read_parts(text, _FORM).values()))
     if any(len(_MARK.findall(_QUOTED.sub("", question))) > 1 for question in (pair.unanswerable, pair.answerable)):
         raise NoPairError("two things in one part")
     if not (pair.unanswerable.endswith(QUESTION_MARKS) and pair.answerable.endswith(QUESTION_MARKS)):
@@ -175,8 +175,8 @@ def declines(answer: str, question: str) -> bool:
     return is_refusal(answer, question) or (_DECLINED.match(answer) is not None and _AFTER_ALL.search(answer) is None)
 
 
-def _in_order(text: str) -> list[str] | None:
-    """Return the four parts of a reply without labels, one per line or item; else None."""
+def _read_unlabelled(text: str) -> list[str] | None:
+    """Return the parts (Q1, A1, Q2, A2) of a reply that has them unlabelled; else None."""
     plain = clean_reply(text)
     listed = next(find_json(plain), None) if plain.lstrip().startswith("[") else None
     if isinstance(listed, list):

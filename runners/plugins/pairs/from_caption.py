@@ -109,7 +109,7 @@ class _Recipe:
         yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
 
     def record_if_new(self, image: str, questions: set[str]) -> bool:
-        """Record questions about an image and return True; False if one was asked before."""
+        """Record questions about an image and return True; False, recording none, on a repeat."""
         before = self.questions.setdefault(image, set())
         if before & questions:
             return False
@@ -143,7 +143,7 @@ def _composed(recipe: _Recipe, composer: Composer, dataset: str, images: Sequenc
 
 
 def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int, attempts: int) -> Iterator[Sample]:
-    """Yield the samples of one proved pair; count the reason if the scene offers no new one."""
+    """Yield the two samples of one proved pair, or none, after counting the reason."""
     reason = ""
     for attempt in range(attempts):
         rng = recipe.context.rng(image, k, attempt)

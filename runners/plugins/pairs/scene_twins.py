@@ -74,11 +74,11 @@ def scene_twins(
                 continue
             ways = [refusals(kind, text) for text in pair.questions]
             declined = [w[0] if decline == "first" else w[int(rng.integers(len(w)))] for w in ways]
-            yield from _samples(row, f"{image}-{k}-{context.label}", category, pair, declined)
+            yield from _images_and_samples(row, f"{image}-{k}-{context.label}", category, pair, declined)
 
 
-def _samples(row: Mapping[str, Any], name: str, category: str, pair: Twins, declined: list[str]) -> Iterator[Image | Sample]:
-    """Yield both images of twins, then the two samples of each question."""
+def _images_and_samples(row: Mapping[str, Any], name: str, category: str, pair: Twins, declined: list[str]) -> Iterator[Image | Sample]:
+    """Yield the two images of twins, then the two samples of each question."""
     pictures = [f"{name}-{k + 1}" for k in range(2)]
     for picture, scene in zip(pictures, pair.scenes, strict=True):
         yield Image(picture, png(scene))

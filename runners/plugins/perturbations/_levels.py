@@ -9,7 +9,7 @@ from PIL.Image import Image
 
 @lru_cache(maxsize=64)
 def brightness_table(factor: float) -> list[int]:
-    """Return 768 levels: Pillow's `Brightness` of 0..255, once for each of three channels.
+    """Return Pillow's brightness table: the new level of 0..255, repeated for three channels.
 
     Black is blended channel by channel, so a level's new value depends on the level alone; looking it up takes half the time.
     """

@@ -66,7 +66,7 @@ def rewrite_questions(
     asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
-    """Return each question's rewrite; None, counted by its reason, where that fails.
+    """Return a Rewrite per question, or None, counted by its reason, where that fails.
 
     Args:
         generator: a plugin: `rules` for scenes, or a model.
@@ -118,7 +118,7 @@ def new_questions(
 def new_variants(
     context: PerturbContext, batch: list[tuple[Image, str]], rngs: list[Chance], generator: Any, kind: str, options: RewriteOptions
 ) -> list[tuple[Image, str] | None]:
-    """Return items with questions rewritten by their images (`amb`, `ive`); None on failure."""
+    """Return (image, rewritten question) per item, `kind` amb or ive; None where that fails."""
 
     def read(question: str, reply: str, labels: Collection[str]) -> Rewrite | None:
         return read_variants(question, reply, labels)[kind.upper()]
@@ -152,7 +152,7 @@ _OLD = ("question", "original question", "original", "old question", "old", "bef
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
-    """Return the rewritten question in a reply; NoPairError if there is not exactly one.
+    """Return the Rewrite of a reply's new question; NoPairError if there is not exactly one.
 
     It may be surrounded by a greeting, a note, an offer of more, a remark in brackets, the old question, a fence, a label (one of `labels`,
     or in some twenty languages), JSON. Two questions are refused, and so is a line that seems to be part of another.

@@ -28,7 +28,7 @@ def amb(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite questions so that several objects fit, with different answers; None on failure.
+    """Return (image, question that fits several objects) per item; None where that fails.
 
     At least two candidates must be visible, and the question must not be yes-or-no; where the generator finds none (null), the item is left
     out. The image stays. Accuracy is undefined under this variant: the old answer is no longer right. The candidates go into the sample's

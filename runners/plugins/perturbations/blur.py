@@ -23,7 +23,7 @@ def blur(
     relative: bool = False,
     fast: bool = False,
 ) -> list[Image]:
-    """Blur every image with a Gaussian.
+    """Return the images blurred with a Gaussian.
 
     Args:
         radius: standard deviation in pixels of the image as it is stored (Pillow's GaussianBlur); 0 changes nothing.

@@ -13,7 +13,7 @@ MODALITY = "image"
 
 
 def bright(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(1), Le(255)] = 4.0) -> list[Image]:
-    """Brighten every image: every level times a factor above 1, at most 255.
+    """Return the images with every level times a factor above 1, at most 255.
 
     The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which rounds down.
 

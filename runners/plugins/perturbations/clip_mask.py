@@ -54,7 +54,7 @@ def clip_mask(
     smooth: Literal["gaussian", "box"] = "gaussian",
     sigma: Annotated[float, Gt(0), Le(32)] = 1.0,
 ) -> list[tuple[Image, str] | None]:
-    """Darken every image where CLIP finds it relevant: round((1 - strength * M) * old).
+    """Return (image, question) items, the image darkened where CLIP finds it relevant.
 
     M is the relevance of CLIP's patches, rescaled to 0..1, smoothed (edges repeated) and enlarged bilinearly; 0 if relevance
     is constant. CLIP sees the whole image, squeezed to a square, not cropped. Images are processed one by one in double
@@ -140,7 +140,7 @@ class Clip:
         return attention.mean(axis=0) if source == "class_attention" else self._contribution(attention, values, question, layer)
 
     def _attention(self, image: Image, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class token's attention (heads, patches), and values (patches, units)."""
+        """Return (class token's attention (heads, patches), values (patches, units))."""
         import torch
 
         model, _, _ = self._open()

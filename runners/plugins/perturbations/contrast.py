@@ -10,7 +10,7 @@ MODALITY = "image"
 
 
 def contrast(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.2) -> list[Image]:
-    """Move every level towards the image's mean grey, or away from it if `factor` is above 1.
+    """Return the images with levels moved towards the mean grey, or away if `factor` > 1.
 
     Pillow's `ImageEnhance.Contrast(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 

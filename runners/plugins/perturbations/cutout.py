@@ -21,7 +21,7 @@ def cutout(
     of: Literal["side", "area"] = "side",
     fill: Annotated[int, Ge(0), Le(255)] = 128,
 ) -> list[Image]:
-    """Cover a square wholly within every image, at a uniformly random position.
+    """Return the images with a grey square over a uniformly random place of each.
 
     Args:
         ratio: covered share, the same at every resolution; 0 changes nothing.

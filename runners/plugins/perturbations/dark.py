@@ -13,7 +13,7 @@ MODALITY = "image"
 
 
 def dark(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(1)] = 0.2) -> list[Image]:
-    """Darken every image: every level times a factor below 1.
+    """Return the images with every level times a factor below 1.
 
     The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which rounds down.
 

@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"\S+\s*")
 
 
 def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
-    """Drop each word with probability p; at least one stays.
+    """Return the questions with each word dropped with probability `p`; at least one stays.
 
     Words are separated by white space. If all were dropped, a random one stays. The result ends with a question mark, unless nothing was
     dropped: then the question is unchanged.

@@ -20,7 +20,7 @@ def gaussian_noise(
     sigma: Annotated[float, Ge(0)] = 50.0,
     channels: Literal["each", "shared"] = "each",
 ) -> list[Image]:
-    """Add N(0, sigma) to every channel of every pixel, rounded and clipped to 0..255.
+    """Return the images with N(0, sigma) added to every channel, clipped to 0..255.
 
     Normal numbers are 65,536 equally likely quantiles (none beyond 4.3 sigma): each whole level has its probability to within 2^-16, in a
     fifth of the time.

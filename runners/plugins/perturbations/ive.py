@@ -28,7 +28,7 @@ def ive(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite questions to ask for something that the image does not show; None on failure.
+    """Return (image, question about something not in it) per item; None where that fails.
 
     The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item is
     left out. The image stays. Accuracy is undefined under this variant: the old answer is no longer right. The reason goes into the

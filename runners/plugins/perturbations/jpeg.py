@@ -20,7 +20,7 @@ def jpeg(
     quality: Annotated[int, Ge(1), Le(100)] = 10,
     chroma: Literal["4:2:0", "4:2:2", "4:4:4"] = "4:2:0",
 ) -> list[Image | None]:
-    """Write every image as JPEG and read it again; None if a side is too long for JPEG.
+    """Return the images compressed as JPEG and decoded; None if a side is too long for JPEG.
 
     Not one of VLM-UQBench's eight; the default is ours. Every strength changes the image, since even 100 rounds. Levels depend on Pillow's
     JPEG library.

@@ -22,7 +22,7 @@ def pixelate(
     reading: Literal["block", "grid"] = "block",
     relative: bool = False,
 ) -> list[Image]:
-    """Average every block of pixels, and show it as one colour.
+    """Return the images with every block of pixels averaged to one colour.
 
     Args:
         k: how coarse.

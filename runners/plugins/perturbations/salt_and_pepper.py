@@ -20,7 +20,7 @@ def salt_and_pepper(
     p: Annotated[float, Ge(0), Le(1)] = 0.2,
     channels: Literal["shared", "each"] = "shared",
 ) -> list[Image]:
-    """Set each pixel to black or white with probability `p`, both equally likely.
+    """Return the images with each pixel set to black or white with probability `p`.
 
     Args:
         p: probability that a pixel is lost; 0 changes nothing.

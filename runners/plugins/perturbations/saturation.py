@@ -10,7 +10,7 @@ MODALITY = "image"
 
 
 def saturation(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.0) -> list[Image]:
-    """Move every pixel towards its own luma, or away from it if `factor` is above 1.
+    """Return the images with pixels moved towards their luma, or away if `factor` > 1.
 
     Pillow's `ImageEnhance.Color(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 

@@ -27,7 +27,7 @@ def sbj(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite questions into subjective ones, about taste or feeling; None where that fails.
+    """Return subjective rewrites of the questions, about taste or feeling; None on failure.
 
     There is no strength. The paper asks GPT-4o at temperature .7, with an unknown number of tries. Only the question is sent. A reply must
     hold one new question with a question mark; after the last try the item is left out and counted by the reason. Accuracy is undefined

@@ -10,7 +10,7 @@ MODALITY = "image"
 
 
 def sharpness(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.0) -> list[Image]:
-    """Move pixels towards a smoothed image, or away from it if `factor` is above 1.
+    """Return the images moved towards a smoothed copy, or away (sharper) if `factor` > 1.
 
     Pillow's `ImageEnhance.Sharpness(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 

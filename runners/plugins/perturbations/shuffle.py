@@ -33,7 +33,7 @@ def shuffle(
     k: Annotated[int, Ge(0), Le(100)] = 1,
     unit: Literal["phrases", "clauses", "words"] = "phrases",
 ) -> list[str]:
-    """Swap two phrases, k times; punctuation and conjunctions between phrases stay in place.
+    """Return the questions with two phrases swapped, `k` times; other marks and words stay.
 
     Every pair of places is equally likely and used at most once. The result ends with a question mark. The paper splits questions at
     punctuation and conjunctions; that leaves all of CLEVR's templates whole, although it reports that shuffling makes 1 to 18% of their
@@ -63,7 +63,7 @@ def _exchanged(question: str, rng: Generator, k: int, unit: str) -> str:
 
 
 def _split(question: str, unit: str) -> tuple[list[str], list[int]]:
-    """Return a question's pieces, and the indices of those that can be swapped."""
+    """Return (pieces of a question, indices of the pieces that can be swapped)."""
     pieces: list[str] = []
     places: list[int] = []
     within = False  # a phrase, which the next word goes on

@@ -11,7 +11,7 @@ MODALITY = "image"
 
 
 def solarize(batch: list[Image], rngs: list[Generator], *, threshold: Annotated[int, Ge(0), Le(255)] = 127) -> list[Image]:
-    """Invert every level above a threshold, in each channel: new = 255 - old.
+    """Return the images with every level above `threshold` inverted, in each channel.
 
     Args:
         threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. If

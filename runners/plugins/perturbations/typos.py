@@ -26,7 +26,7 @@ NEIGHBOURS = _neighbours()
 
 
 def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
-    """Replace each letter, with probability p, by a random neighbouring one.
+    """Return the questions with letters replaced by keyboard neighbours with probability `p`.
 
     Neighbours are those on an English keyboard; case and everything else stay. The result ends with a question mark, unless nothing was
     replaced: then the question is unchanged.

@@ -25,7 +25,7 @@ def bicr(
     epochs: Annotated[int, Ge(1)] = 50,
     rate: Annotated[float, Gt(0)] = 1e-3,
 ) -> ProbeDesign:
-    """Design a network that predicts P(the answer is wrong), trained with black images too.
+    """Return the design of a network for P(answer is wrong), also trained on black images.
 
     With c = 1 - P(wrong) of the prompt's last token and c0 that of the same question about a black image, it minimises binary
     cross-entropy + weight * mean over right answers of max(0, margin - (c - c0)) (Khanmohammadi et al. 2026). The black image is read in

@@ -24,7 +24,7 @@ def halp(
     rate: Annotated[float, Gt(0)] = 1e-3,
     place: Literal["prompt_last", "image_last", "image_mean"] = "prompt_last",
 ) -> ProbeDesign:
-    """Design a network that predicts P(the answer is wrong) from a prompt's hidden state.
+    """Return the design of a network for P(answer is wrong) from a prompt's hidden state.
 
     The paper's three probes: of the query token (`prompt_last`, its best for most models), of the vision token (`image_last`, the last one
     of the image), and of visual features, before they meet the question: `image_mean` at `layer: "0"`. Those are the mean of the

@@ -21,7 +21,7 @@ def saplma(
     epochs: Annotated[int, Ge(1)] = 5,
     rate: Annotated[float, Gt(0)] = 1e-3,
 ) -> ProbeDesign:
-    """Design a network that predicts P(the answer is wrong) from an answer's hidden state.
+    """Return the design of a network for P(answer is wrong) from an answer's hidden state.
 
     In [0, 1], higher = more uncertain. Where `halp` and `p_ik` read the prompt, before anything is answered, this one has seen what the
     model says. Network, epochs and loss (binary cross-entropy) are the paper's; it trains with Adam on statements that are true or

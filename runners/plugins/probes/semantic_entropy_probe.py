@@ -19,7 +19,7 @@ def semantic_entropy_probe(
     place: Literal["prompt_last", "answer_last", "answer_mean"] = "answer_last",
     decay: Annotated[float, Gt(0)] = 1.0,
 ) -> ProbeDesign:
-    """Design a logistic regression of P(semantic entropy is high) on a hidden state.
+    """Return the design of a logistic regression for P(entropy is high) on a hidden state.
 
     In [0, 1], higher = more uncertain. High means above the threshold that splits the training entropies into two classes with the smallest
     squared error. No judged answers are needed. Once trained, it needs one answer per question; here the entropy itself is scored beside

@@ -24,7 +24,7 @@ COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown",
 
 
 def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
-    """Yield a Target per row: all GQA objects of the name that the question is about.
+    """Yield a Target per usable row: all GQA objects of the name that the question is about.
 
     Args:
         folder: the dataset, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
@@ -69,7 +69,7 @@ def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, An
         return "asks whether it is there"
     objects: Mapping[str, Any] = scene["objects"]
     notes = question.get("annotations") or {}
-    places = [i for i in _in_order(notes.get("question") or {}) if i in objects]
+    places = [i for i in _object_ids_by_word(notes.get("question") or {}) if i in objects]
     if not places:
         return "no object in the question"
     attached = {objects[str(i)]["name"] for part in notes.values() for i in (part or {}).values() if str(i) in objects}
@@ -80,8 +80,8 @@ def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, An
     return Target(row["sample_id"], row, row["question"], answer, thing, partial(_other_questions, objects, names, row["question"]), others)
 
 
-def _in_order(words: Mapping[str, Any]) -> list[str]:
-    """Return object ids in word order; a key is a word's number or a span such as `4:6`."""
+def _object_ids_by_word(words: Mapping[str, Any]) -> list[str]:
+    """Return object ids in the order of their words; keys are numbers or spans like `4:6`."""
     return [str(i) for _, i in sorted(words.items(), key=lambda item: int(str(item[0]).partition(":")[0]))]
 
 
@@ -94,7 +94,7 @@ def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
 
 
 def _other_questions(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
-    """Return (question, answer) about the colour and relations of uniquely named objects."""
+    """Return (question, answer) pairs about colour and relations of uniquely named objects."""
     pairs: list[tuple[str, str]] = []
     for name in names:
         named = [o for o in objects.values() if o["name"] == name]

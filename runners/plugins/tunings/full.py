@@ -17,7 +17,7 @@ EXTRA = "train"
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
-    """Make all weights trainable, in float32; they are saved in the model's dtype.
+    """Return a Tuning with all weights trainable in float32; it saves in the model's dtype.
 
     Args:
         vision: train the vision tower too.

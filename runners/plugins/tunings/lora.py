@@ -33,7 +33,7 @@ def lora(
     whole: str | None = None,
     vision: bool = False,
 ) -> Tuning:
-    """Add a trainable adapter: W + (alpha / r) B A, with B zero at the start; freeze W.
+    """Return a Tuning with an adapter: W + (alpha / r) B A, B zero at the start, W frozen.
 
     Args:
         r: rank.

@@ -23,7 +23,7 @@ NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTEN
 
 
 def describe_modality_differences(tests: pl.DataFrame) -> str:
-    """Return how many estimators differ significantly by modality, or that none was tested."""
+    """Return a text on how many estimators differ by modality, or that none was tested."""
     rows = _tests_of_plugin(tests, REFLECTION)
     if not rows:
         return say.MODALITIES_UNTESTED
@@ -58,7 +58,7 @@ def describe_hallucination_differences(tests: pl.DataFrame) -> str:
 
 
 def modality_tests_table(tests: pl.DataFrame, results: Report) -> Sheet | None:
-    """Return a table of the tests between modalities; None if there are none."""
+    """Return a table of the tests between modalities; None if `tests` is empty."""
     if tests.is_empty():
         return None
     rows = [

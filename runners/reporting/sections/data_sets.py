@@ -52,7 +52,7 @@ class CategoryRow:
 
 
 def taxonomy(results: Report) -> list[CategoryRow]:
-    """Return the spec's categories as table rows, in its order."""
+    """Return a CategoryRow per category of the spec's taxonomy, in its order."""
     entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
         for i, (name, about) in enumerate(categories.items()):
@@ -63,7 +63,7 @@ def taxonomy(results: Report) -> list[CategoryRow]:
 
 
 def data_sets(results: Report) -> list[DataSet]:
-    """Return tables and sentences of each dataset that was assembled or reviewed."""
+    """Return a DataSet (tables, sentences) per dataset that was assembled or reviewed."""
     blocks = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
     for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
@@ -84,7 +84,7 @@ def data_sets(results: Report) -> list[DataSet]:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None if there is no file or no object."""
+    """Return the JSON object in a file; None if missing or no object; StageError if no JSON."""
     if not path.is_file():
         return None
     try:

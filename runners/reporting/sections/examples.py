@@ -157,7 +157,7 @@ def options_of(sample: dict[str, Any]) -> list[str]:
 
 
 def answer_text(text: str, picked: int | None, options: list[str]) -> str:
-    """Return an answer as text; for multiple choice the picked option with its letter."""
+    """Return an answer as text; if an option is picked, its letter and text."""
     if not options or picked is None:
         return text
     return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
@@ -176,7 +176,7 @@ def letter(place: int) -> str:
 
 
 def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
-    """Return the bytes of images by id; images that are not in the folder are left out."""
+    """Return image id -> image bytes; images that are not in the folder are left out."""
     images: dict[str, bytes] = {}
     if not image_ids or not folder.is_dir():
         return images

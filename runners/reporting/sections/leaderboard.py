@@ -138,7 +138,7 @@ def _beside_chance(table: Table, levels: list[str]) -> Table:
 
 
 def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
-    """Return the range of chance levels of some scores as text; "" if none has a level."""
+    """Return the chance level of some scores as text, or their range; "" if none has a level."""
     found = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
     rows = sorted((row for row in found if row and row.get("chance") is not None), key=lambda row: row["chance"])
     return " – ".join(dict.fromkeys(rounded(row, "chance") for row in (rows[:1] + rows[-1:])))
@@ -175,7 +175,7 @@ K = TypeVar("K")
 
 
 def _row_counts(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
-    """Return the number of rows of each column as a note, "" if equal for all columns."""
+    """Return column -> note on its number of rows, "" if the same for all columns."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()
@@ -187,7 +187,7 @@ def _row_counts(results: Report, dataset: str, columns: Mapping[K, list[tuple[st
 
 
 def _order(row: dict[str, Any] | None, by: Label) -> float:
-    """Return the sort key of a row: best first, undefined last."""
+    """Return a sort key of a score row: the best first, undefined or missing last."""
     if row is None or _missing(row["value"]):
         return math.inf
     return float(row["value"]) * (1 if by.higher_is_better is False else -1)

@@ -93,7 +93,7 @@ def has_pairs(results: Report, dataset: str) -> bool:
 
 
 def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
-    """Return pairs of sample rows, by category in turn, most different outcomes first."""
+    """Return pairs (two sample rows each), by category in turn, most different outcomes first."""
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
         members[row["pair_id"]].append(row)

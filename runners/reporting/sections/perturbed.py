@@ -101,7 +101,7 @@ def _unscored(variants: list[str]) -> str:
 
 
 def _column_heading(variant: str, variant_facts: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
-    """Return a column heading, and small text: strength, unchanged inputs, collapse."""
+    """Return (heading, small text: strength, unchanged inputs, collapse) of a variant column."""
     name, strength = variant_heading(variant, variant_facts)
     parts = [strength, f"{percent(unchanged, 0)} unchanged" if unchanged else "", "collapse" if collapsed else ""]
     return name, " · ".join(p for p in parts if p)

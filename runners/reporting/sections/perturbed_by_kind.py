@@ -102,11 +102,11 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
 
 
 def variant_heading(variant: str, variant_facts: dict[str, Any]) -> tuple[str, str]:
-    """Return a variant's heading: its perturbation, and its strength below."""
+    """Return (perturbation's display name, strength as text) as a variant's heading."""
     return display_name(variant_facts[variant]["plugin"]), visible(variant.partition("@")[2], 60)
 
 
 def colour_scale(frame: pl.DataFrame) -> float:
-    """Return the largest absolute value, at least 0.2, so that noise looks small."""
+    """Return the largest absolute value of `frame`, at least 0.2, so that noise looks small."""
     values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
     return float(max([0.2, *values]))

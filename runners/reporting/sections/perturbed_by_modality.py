@@ -64,7 +64,7 @@ def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
 
 
 def comparable_rows(means: pl.DataFrame) -> tuple[list[Row], str]:
-    """Return the rows by which modalities are compared, and a phrase on their samples.
+    """Return (rows by which modalities are compared, phrase on their samples or "").
 
     A perturbation that leaves most inputs as they are looks harmless over all samples, so those whose input is changed count, where
     it is known which these are.
@@ -101,7 +101,7 @@ def describe_detection(results: Report, means: pl.DataFrame) -> str:
 
 
 def _best(rows: Iterable[Row], results: Report | None = None) -> str:
-    """Return text with each variant's highest value, its interval and ties."""
+    """Return text: each variant's highest value among `rows`, with its interval and ties."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):
@@ -143,7 +143,7 @@ def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataF
 
 
 def _by_kind(results: Report) -> dict[str, float]:
-    """Return the mean hallucination rate by kind of question."""
+    """Return kind of question -> mean hallucination rate over models and perturbations."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
     rows = results.scores.filter(
@@ -158,7 +158,7 @@ def _by_kind(results: Report) -> dict[str, float]:
 
 
 def _split(label: str) -> tuple[str, str]:
-    """Return the metric and the estimator of a label `metric[estimator]`."""
+    """Return (metric, estimator) of a label `metric[estimator]`; estimator "" without one."""
     return metric_of(label), in_brackets(label)
 
 

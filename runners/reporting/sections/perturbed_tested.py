@@ -34,7 +34,7 @@ class EffectTests:
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
-        """Return a metric label's corrected p-values by (slice, variant)."""
+        """Return (slice, variant) -> corrected p-value of a metric label; {} if not tested."""
         if not self._found:
             for r in self.effects.iter_rows(named=True):
                 self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]
@@ -57,7 +57,7 @@ class EffectTests:
         return Sheet(say.SIGNIFICANT_EFFECTS, header, body, groups, note)
 
     def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
-        """Return text: significant effects by direction, and the smallest corrected p-value."""
+        """Return (significant effects by direction, smallest corrected p-value) as texts."""
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"
@@ -75,7 +75,7 @@ class EffectTests:
 
 
 def read_tested(results: Report) -> EffectTests:
-    """Read the tests of a spec's perturbation effects; empty if there are none."""
+    """Return the tests of a spec's perturbation effects; with no rows if there are none."""
     frame = results.source.scan("effects").collect()
     tests = results.stage.params.get("tests")
     how = ""

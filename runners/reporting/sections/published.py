@@ -121,7 +121,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (results, dataset) pairs to compare; the mean too if over the same datasets."""
+    """Return (report, dataset) pairs to compare, the mean over datasets too if over the same."""
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
     if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
@@ -130,7 +130,7 @@ def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) ->
 
 
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
-    """Return published values by table, then by (model, dataset) under `match_key` names.
+    """Return table -> (model, dataset) -> published value, with names as by `match_key`.
 
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.
@@ -232,7 +232,7 @@ def _judge(comparison: PublishedComparison, results: Report, tables: dict[str, A
 
 
 def _explain(comparison: PublishedComparison, results: Report) -> None:
-    """Add our own setting, and each change from the published one, to a comparison."""
+    """Add to `comparison` the values of our own setting, and what each change of setting does."""
     if OURS not in results.settings:
         comparison.notes.append(say.NO_OWN_SETTING.format(setting=OURS))
         return
@@ -322,7 +322,7 @@ def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
 
 
 def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> ComparedNumbers:
-    """Return the mean change over the models, with the largest absolute change below it."""
+    """Return (mean change over the models, largest absolute change) of a table's metric."""
     changes = []
     for model in results.models:
         old = _value(results, model, dataset, our_label(results, table, before[0], rows=before[1]))

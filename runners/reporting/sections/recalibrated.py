@@ -22,7 +22,7 @@ NOTE = say.RECALIBRATED_NOTE.format(needed=FEWEST_GROUPS)
 
 
 def recalibrated(results: Report) -> list[Sheet]:
-    """Return a table of recalibrated confidences per dataset and calibrator setting."""
+    """Return a table per dataset and calibrator setting: raw and recalibrated confidences."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
         if label.calibrator:
@@ -55,7 +55,7 @@ def _rows(results: Report, dataset: str, setting: str, labels: list[Label]) -> I
 
 
 def _tests(results: Report, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Return the tests against raw confidence by (model, metric, calibrator)."""
+    """Return (model, metric, calibrator) -> its test against raw confidence."""
     rows = results.calibrator_comparisons.filter(
         (pl.col("dataset") == dataset)
         & (pl.col("setting") == setting)

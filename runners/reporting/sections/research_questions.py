@@ -71,7 +71,7 @@ def answer_questions(
 
 
 def _why_no_hcc(results: Report) -> str:
-    """Return why there is no heat map of HCC."""
+    """Return a phrase on why there is no heat map of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return say.METRIC_MISSING.format(metric=CONSISTENCY)
     return say.NO_CORRECTNESS.format(why=NO_REFERENCE)
@@ -113,7 +113,7 @@ def _over_changed(row: dict[str, Any]) -> float:
 
 
 def _changed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return value, low and high of a row, over changed samples if known."""
+    """Return `value`, `low` and `high` of a row: over changed samples if known, else over all."""
     of = "" if row["value_changed"] is None else "_changed"
     return {"value": _over_changed(row), **{end: row[f"{end}{of}"] for end in ("low", "high")}}
 

@@ -19,7 +19,7 @@ MOST_ROWS, MOST_COLUMNS = 200, 24
 
 
 def shown_tables(results: Report) -> list[Sheet]:
-    """Return the tables that stages of the project's own plugins publish.
+    """Return one table per Parquet file that the project's own stages publish.
 
     Raises:
         StageError: a file is not a table.

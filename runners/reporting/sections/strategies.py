@@ -124,7 +124,7 @@ class _Column:
 
 
 def strategies(results: Report) -> list[Strategies]:
-    """Return the abstention tables of every dataset on which abstention is scored."""
+    """Return a Strategies (tables and sentences) per dataset on which abstention is scored."""
     return [t for d in results.datasets if (t := _table(results, d)) is not None]
 
 
@@ -167,7 +167,7 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) over all questions, then of fully answerable datasets."""
+    """Return (heading, columns) groups: over all questions, then fully answerable datasets."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
@@ -177,7 +177,7 @@ def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
 
 
 def _part_columns(results: Report, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> Groups:
-    """Return (heading, columns) by kind of uncertainty, and for the mean over categories."""
+    """Return (heading, columns) groups: each kind of uncertainty, then the mean of categories."""
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
     if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
         groups.append((MEAN, [_Column(a, OVER_CATEGORIES) for a in labels]))
@@ -190,7 +190,7 @@ def _answerable_datasets(results: Report) -> list[str]:
 
 
 def _calibration(results: Report, dataset: str) -> list[Label]:
-    """Return a list with the label of the main calibration error; [] if unmeasured."""
+    """Return the label of the main calibration error as a list of one; [] if unmeasured."""
     return [a for p in CALIBRATION for a in results.main_labels(dataset) if a.plugin == p][:1]
 
 
@@ -214,7 +214,7 @@ def answerable_only(results: Report, dataset: str) -> bool:
 
 
 def categories(results: Report, dataset: str) -> tuple[list[str], list[str]]:
-    """Return the main kinds and the categories that scores are sliced by, in taxonomy order."""
+    """Return (main kinds, categories) that scores are sliced by, in taxonomy order."""
     slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
     names = list(dict.fromkeys(slices))
     taxonomy: Mapping[str, Mapping[str, Any]] = results.stage.params.get("taxonomy") or {}
@@ -304,7 +304,7 @@ def _other_tests(results: Report, dataset: str, labels: Sequence[Label]) -> tupl
 def _blind_tests(
     results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
-    """Return (headings, rows) of tests against blind baselines, or None, and conclusions."""
+    """Return ((headings, rows) of tests against blind baselines or None, conclusions)."""
     if not any(map(baseline_model, models)):
         return None, [say.NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return which models beat the baseline, and which of them blind ones too; "" if none."""
+    """Return a text: which models beat the baseline, and which also blind ones; "" if none."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""

@@ -35,7 +35,7 @@ def studies(results: Report) -> list[Figure]:
 
 
 def _quality(results: Report, dataset: str) -> list[Label]:
-    """Return the labels of accuracy, set size and uncertainty-aware accuracy, if measured."""
+    """Return up to three labels: accuracy, set size, uncertainty-aware accuracy; if measured."""
     labels = results.main_labels(dataset)
     quality = []
     for plugin in STUDIED:
@@ -101,7 +101,7 @@ def ranks(results: Report) -> list[Figure]:
 
 
 def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
-    """Return each model's values of the labels; the mean over datasets for `dataset` ""."""
+    """Return model -> values of the labels, on a dataset or ("") the mean over datasets."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
     for model in results.models:

@@ -47,7 +47,7 @@ def _asks_about_uncertainty(results: Report, dataset: str) -> bool:
 
 
 def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, Row]:
-    """Return the score rows of a metric by estimator, over all questions."""
+    """Return estimator -> score row of a metric plugin, over all questions."""
     best_rows = {}
     for label in results.main_labels(dataset):
         if label.plugin == plugin and label.estimator and (row := results.cells.get((model, dataset, label.text))) is not None:
@@ -56,7 +56,7 @@ def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, R
 
 
 def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
-    """Return heat maps of AUROC and best F1: estimators by dataset."""
+    """Return heat maps of AUROC and best F1 of one model: estimators by dataset; may be []."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}

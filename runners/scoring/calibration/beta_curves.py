@@ -58,7 +58,7 @@ def _design(ends: Floats) -> Floats:
 
 
 def _fit_unconstrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
-    """Return (B, 3) fits of both terms, slopes of any sign; NaN if the loss has no minimum."""
+    """Return (B, 3) fits of beta curves, slopes of any sign; NaN if the loss has no minimum."""
     middle, scale = ends.mean(axis=0), ends.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(middle)), scale, 1.0)
     x = _design((ends - middle) / scale)

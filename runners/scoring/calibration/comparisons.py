@@ -85,7 +85,7 @@ class Comparisons:
         return ranked(place, better, candidates, groups, self.level), setting, usable
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows of CALIBRATOR_COMPARISONS: differences, intervals and corrected p-values."""
+        """Return rows of CALIBRATOR_COMPARISONS per pair: difference, interval, corrected p-value."""
         rows: list[dict[str, Any]] = []
 
         def shared_family(column: tuple[Ranked, str, list[MeasuredCalibrator]]) -> tuple[Any, ...]:

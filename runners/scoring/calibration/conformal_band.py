@@ -81,7 +81,7 @@ def describe_guarantee(unit: Unit, coverage_band: Band, is_clean: bool = True, s
 
 
 def design_effect(covered: Floats, group: Ints) -> float:
-    """Return the design effect of the groups, at least 1; the mean group size if all rows agree."""
+    """Return the design effect of the groups, at least 1; mean group size if all rows agree."""
     sizes = np.bincount(group)
     groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
     if not 0 < share < 1 or groups < 2:
@@ -92,14 +92,14 @@ def design_effect(covered: Floats, group: Ints) -> float:
 
 
 def group_means(covered: Floats, group: Ints) -> tuple[Floats, Ints]:
-    """Return (groups,) mean coverages and sizes of the groups that have rows."""
+    """Return (mean coverage (groups,), number of rows (groups,)) of groups that have rows."""
     sizes = np.bincount(group)
     there = sizes > 0
     return np.bincount(group, covered)[there] / sizes[there], sizes[there]
 
 
 def independent_rows(covered: Floats, group: Ints) -> float:
-    """Return how many independent rows one group is worth, at most the harmonic mean size."""
+    """Return how many independent rows a group is worth: 1 up to the harmonic mean size."""
     means, sizes = group_means(covered, group)
     share = float(means.mean())
     if not 0 < share < 1 or len(means) < 2:
@@ -137,7 +137,7 @@ def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: 
 
 
 def _covered(rows: int, units: int, each: float, alpha: float, quantile: str) -> Floats:
-    """Return (rows + 1,) probabilities of each number of covered test rows."""
+    """Return (rows + 1,) probabilities that 0, 1, ... `rows` test rows are covered."""
     from scipy.special import gammaln
 
     k, n = float(order_statistic(units, alpha, quantile)), float(units)

@@ -75,7 +75,7 @@ class Steps:
 
 @dataclass(eq=False)
 class Redraw:
-    """Conformal score of one model, dataset and variant, to be recalibrated in each resample."""
+    """A conformal score of one cell, to be recalibrated in each resample; made by `redraw`."""
 
     own: Floats
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """Yield (b, n) `covered` and `set_size`, by each resample's thresholds; needs `parts`."""
+        """Yield (b, n) `covered` and `set_size` of b resamples, by their thresholds per part."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
@@ -178,7 +178,7 @@ class Redraw:
         return Steps(members, limits, which, lowest, members[rows], at, before, after)
 
     def calibrating(self, resamples: Resamples) -> int:
-        """Return the number of groups with calibration rows."""
+        """Return the number of groups with calibration rows among the resampled groups."""
         return self._calibrating.get(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
@@ -223,7 +223,7 @@ class Redraw:
         return replace(found, promise=self.why_every_option or describe_guarantee(self.unit, found, self.clean, within, mean))
 
     def select(self, rows: Ints) -> Redraw:
-        """Return this object for some rows; calibration rows outside them no longer calibrate."""
+        """Return a copy for some rows; calibration rows outside them no longer calibrate."""
         parts = None if self.parts is None else self.parts.select(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
@@ -315,7 +315,7 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
 
 def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = NODES) -> tuple[Floats, Ints]:
-    """Return at most `max_nodes` thresholds plus `always_included`, and (B,) the nearest's index.
+    """Return (thresholds, at most `max_nodes` and `always_included`; (B,) nearest's index).
 
     The index is that of the threshold nearest to each resample's limit.
     """

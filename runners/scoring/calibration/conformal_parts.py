@@ -54,7 +54,7 @@ class QuestionParts:
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return (n, K) thresholds: NaN if the question's part has none, +inf if the label's."""
+        """Return (n, K) each option's threshold; NaN or, if parts are labels, +inf without one."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
@@ -78,7 +78,7 @@ class QuestionParts:
         return "; ".join(sentences)
 
     def select(self, rows: Ints) -> QuestionParts:
-        """Return the parts of a subset of rows."""
+        """Return a copy with the parts of a subset of rows."""
         return replace(self, of_row=self.of_row[rows], of_option=self.of_option[rows])
 
 
@@ -145,7 +145,7 @@ def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
 
 
 def check_calibration(stage: Stage) -> None:
-    """Raise StageError if questions cannot be calibrated within the parts that a spec names, before a model is asked.
+    """Raise StageError if a spec's questions cannot be calibrated within the parts it names.
 
     It checks nothing while datasets are still to be made.
     """
@@ -160,7 +160,7 @@ def check_calibration(stage: Stage) -> None:
 
 
 def check_parts(settings: Sequence[Mapping[str, Any]], datasets: Sequence[Samples]) -> None:
-    """Raise StageError if no multiple-choice dataset has the field whose values are the parts of a setting."""
+    """Raise StageError if no dataset has the field by which a setting forms its parts."""
     for setting in settings:
         if (per := setting.get("per")) is not None and per not in OPTION_PARTS:
             name = "calibration.within" if setting["calibration"].get("within") else "per"

@@ -44,12 +44,15 @@ def order_statistic(n: int, alpha: float, quantile: str) -> int:
 
 @lru_cache(maxsize=65_536)
 def required_sum(units: int, alpha: float, quantile: str) -> float:
-    """Return how many exchangeable units must have scores up to the threshold: (units + 1)(1 - alpha), in fractions of a unit."""
+    """Return the number of units, maybe fractional, that must score up to the threshold.
+
+    It is (units + 1)(1 - alpha), or for `numpy_higher` the rank of `order_statistic`.
+    """
     return float((units + 1) * (1 - Fraction(str(alpha)))) if quantile == "standard" else float(order_statistic(units, alpha, quantile))
 
 
 def fewest_units(alpha: float) -> int:
-    """Return the smallest number of exchangeable units that have a threshold: ceil(1 / alpha) - 1.
+    """Return the smallest number of units that have a threshold: ceil(1 / alpha) - 1.
 
     >>> fewest_units(0.1), fewest_units(0.05)
     (9, 19)
@@ -67,13 +70,13 @@ def units_of(groups: Ints, setting: Mapping[str, Any]) -> Ints:
 
 
 def shares(units: Ints) -> Floats:
-    """Return the weight of each row, (n,): 1 / (rows of the same unit)."""
+    """Return (n,) weights of the rows: 1 / (number of rows of the same unit)."""
     _, place, size = np.unique(units, return_inverse=True, return_counts=True)
     return np.asarray(1 / size[place], dtype=np.float64)
 
 
 def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy_higher"], units: Ints | None = None) -> float:
-    """Return the largest nonconformity that a set admits, from the calibration rows' scores of their right options.
+    """Return the largest nonconformity that a set admits; +inf with too few calibration units.
 
     `standard`, of n rows that are units of their own: the k-th smallest score, k = ceil((n + 1)(1 - alpha)). It guarantees coverage of at
     least 1 - alpha for a test row that is exchangeable with these rows.
@@ -107,7 +110,7 @@ def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy
 def prediction_sets(
     scores: Floats, probs: Floats, limit: float | Floats, empty_set: Literal["argmax", "empty"], precision: Precision = "double"
 ) -> tuple[Bools, Bools]:
-    """Return (n, K) set membership, and (n,) which sets were empty before `empty_set` applied.
+    """Return ((n, K) set membership, (n,) sets that were empty before `empty_set` applied).
 
     Args:
         scores: (n, K) nonconformity of every option, NaN where there is no such option.

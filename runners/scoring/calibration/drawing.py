@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 
 class HeldDraws:
-    """Resamples of calibration groups that are not scored, one per resample of the scored."""
+    """Resamples of calibration groups that are not scored; number i goes with resample i."""
 
     def __init__(self, groups: Ints, times: int, seed: int, *names: str) -> None:
         self.groups = groups

@@ -76,7 +76,7 @@ class Recalibration:
         return FirstResamples(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Yield recalibrated columns (b, n), a few resamples at a time, each by the resample's own fit."""
+        """Yield (b, n) recalibrated columns by name, b resamples at a time, each by its own fit."""
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
@@ -109,7 +109,7 @@ class Recalibration:
         return replace(self, calibrates=self.calibrates | other.calibrates, columns=columns, why=self.why or other.why)
 
     def select(self, rows: Ints) -> Recalibration:
-        """Return this object for some rows; calibration rows outside them no longer calibrate."""
+        """Return a copy for some rows; calibration rows outside them no longer calibrate."""
         place = np.full(len(self.calibrates), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         parts = []
@@ -142,7 +142,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class FittedOn:
-    """Answers to clean inputs, with a mark for the rows that calibrate."""
+    """Answers to clean inputs that calibrators are fitted on, with a mask of calibration rows."""
 
     scores: Scores
     choice: Bools
@@ -173,7 +173,7 @@ class ScoreNames:
         return {name for name in self.names if name}
 
     def fits(self, declares: Mapping[str, Any]) -> bool:
-        """Return true if a calibrator that `declares` these traits can read the scores."""
+        """Return whether a calibrator that `declares` these traits can read the scores."""
         if len(self.names) > 1:
             return bool(declares.get("SEVERAL", False))
         return not (self.label and declares.get("PROBABILITIES", False))
@@ -201,10 +201,10 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
             method = Method.from_ref(ref)
             if not of.fits(method.plugin.declares):
                 continue
-            yield _fitted(setting, method, of, fitted_on, own, choice, truth, calibrates)
+            yield _fit_calibrator(setting, method, of, fitted_on, own, choice, truth, calibrates)
 
 
-def _fitted(
+def _fit_calibrator(
     setting: Mapping[str, Any],
     method: Method,
     of: ScoreNames,
@@ -214,7 +214,7 @@ def _fitted(
     truth: Ints,
     calibrates: Bools,
 ) -> Recalibration:
-    """Fit one calibrator and return the result; if it cannot be fitted, the result says why."""
+    """Fit one calibrator and return the result; without a fit, the result says why."""
     parts: list[KindOfAnswers] = []
     why = ""
     for is_choice in (True, False):

@@ -76,7 +76,7 @@ def softmax_at_temperatures(logits: Floats, temperature: Floats) -> Floats:
 def sigmoids(
     score: Floats, right: Floats, weights: Any, prior_correction: bool, least_slope: float = -np.inf, largest_slope: float = np.inf
 ) -> Floats:
-    """Return (B, 2) slopes and shifts of sigmoids with the least log-loss; NaN if none is.
+    """Return (B, 2) (slope, shift) of the sigmoids with the least log-loss; NaN if none is.
 
     A sigmoid is sigmoid(a * score + b), with slope a and shift b.
 
@@ -102,13 +102,15 @@ def sigmoids(
     stuck = np.isnan(fits).any(axis=1)
     fits[stuck] = _newton(x, right, drawn[stuck], prior_correction, np.zeros((int(stuck.sum()), 2)), bool(scale))
     if np.isfinite(largest_slope):
-        fits = _within(x, right, drawn, prior_correction, fits, (least_slope * (scale or 1.0), largest_slope * (scale or 1.0)))
+        fits = _limit_slopes(x, right, drawn, prior_correction, fits, (least_slope * (scale or 1.0), largest_slope * (scale or 1.0)))
     slope = fits[:, 0] / scale if scale else fits[:, 0]
     return np.column_stack([slope, fits[:, 1] - slope * mean])
 
 
-def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]) -> Floats:
-    """Return the (B, 2) fits; a slope outside the limits becomes the better limit, refitted."""
+def _limit_slopes(
+    x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]
+) -> Floats:
+    """Return the (B, 2) fits, refitted at the better limit where the slope is outside them."""
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits
@@ -130,7 +132,7 @@ def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> 
 
 
 def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, start: Floats, with_slope: bool) -> Floats:
-    """Return (B, 2) slopes and shifts of a centred score; `with_slope=False` keeps slopes."""
+    """Return (B, 2) (slope, shift) of a centred score; `with_slope=False` keeps the slopes."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)

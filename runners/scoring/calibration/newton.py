@@ -24,7 +24,7 @@ def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
 
 
 def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """Return (B, k) parameters under which each resample's loss is least, and (B,) these losses.
+    """Return ((B, k) parameters of each resample's least loss, (B,) these losses).
 
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
 

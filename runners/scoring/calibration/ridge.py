@@ -11,7 +11,7 @@ from qualm.runners.scoring.calibration.newton import blocks, find_minimum
 
 
 def ridge_fits(score: Floats, right: Floats, weights: Any, l2: float) -> tuple[Floats, Floats]:
-    """Return (B, d) slopes and (B,) shifts with the least penalised log-loss; NaN where only one class is drawn.
+    """Return ((B, d) slopes, (B,) shifts) of least penalised log-loss; NaN if one class only.
 
     The penalty l2 / 2 times the squares of the slopes concerns scores in standard deviations of each resample.
 
@@ -34,7 +34,7 @@ def ridge_fits(score: Floats, right: Floats, weights: Any, l2: float) -> tuple[F
 
 
 def _fit(x: Floats, right: Floats, weights: Floats, l2: float, start: Floats) -> Floats:
-    """Return (B, d + 1) penalised slopes and shift of each resample; NaN if there is no fit."""
+    """Return (B, d + 1) penalised slopes, shift last, of each resample; NaN without a fit."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     total = np.maximum(n_right + n_wrong, 1e-300)
     means = weights @ x / total[:, None]

@@ -131,7 +131,7 @@ class _States:
 
 
 def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
-    """Return the states of a task's prediction sets, one _States per part of the questions."""
+    """Return the states of a task's prediction sets: one _States per part of the questions."""
     assert task.redraw is not None
     of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
     of_task[task.of_cell] = np.arange(len(task.rows))
@@ -150,7 +150,7 @@ def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
 
 
 def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Column]]:
-    """Yield what a metric sums, column by column; of each the rows that share thresholds, apart from others."""
+    """Yield, per column that a metric sums, a list of _Column, one per state of `states`."""
     rows = np.concatenate([of.rows for of in states])
     # The metric is asked once for all states that any row is ever in; `row_by_row` promises that rows do not see each other.
     recorder = Recorder(len(rows))
@@ -203,7 +203,7 @@ class _Sums:
     _places: dict[tuple[object, ...], _Place] = field(default_factory=dict)
 
     def place(self, column: _Column) -> _Place:
-        """Return the accessor of a column's sums; a new column is added."""
+        """Return a callable for a column's sums in the current block; a new column is added."""
         changes = () if column.is_constant else (id(column.steps), column.rows.tobytes(), column.after.tobytes())
         key = (column.group.tobytes(), column.lowest.tobytes(), *changes)
         if key not in self._places:

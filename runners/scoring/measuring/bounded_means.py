@@ -110,7 +110,7 @@ def mean_gap_interval(confidence: Floats, correct: Floats, group: Ints, level: f
 def mean_of_types_interval(
     outcomes: Floats, weights: Floats, types: Floats, group: Ints, level: float, mean: Callable[[Floats], Floats]
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of a mean over types of each type's share of outcomes.
+    """Return the (low, high) interval of a mean of shares, one share per type of row.
 
     Args:
         outcomes: (n,) From 0 to 1.
@@ -138,7 +138,7 @@ def mean_of_types_interval(
 
 
 def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
-    """Return the (low, high) interval of a sum, from the distances of its parts' ends.
+    """Return the (low, high) interval of a sum, by the half-widths of its parts' intervals.
 
     Args:
         value: The sum.

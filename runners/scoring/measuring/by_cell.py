@@ -73,7 +73,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """Yield (values, rows) per combination of values: the first column's groups, then within."""
+    """Yield (values of the columns `names`, their rows), by first occurrence, columns nested."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)
@@ -93,7 +93,7 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
 
 
 def _coded(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Return each row's code, and the text of each code, in the order of their first rows."""
+    """Return ((n,) code of each row's text, text of each code, None for null)."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     texts = encoded.dictionary.to_pylist()

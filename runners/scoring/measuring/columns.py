@@ -70,7 +70,7 @@ def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Float
 
 
 def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
-    """Fill in the confidence of open answers: P(yes) if verified, else exp(sum of token log-probabilities)."""
+    """Fill in `confidence` of open answers: P(yes), else exp(sum of token log-probabilities)."""
     rows = samples.rows_of(table["sample_id"], where)
     is_open = samples.n_options[rows] == 0
     if "p_yes" in table.column_names:
@@ -84,7 +84,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
 
 
 def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
-    """Overwrite `correct` of judged rows; return columns of ratings, marks, abstention, or {}."""
+    """Overwrite `correct` of judged rows; return ratings, marks, abstention by name, or {}."""
     if judged is None:
         return {}
     judge, of_choices = judges
@@ -100,7 +100,7 @@ def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, c
 
 
 def _sampled_columns(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
-    """Return mean and variance of sampled ratings (unread: 0 if `unread_is_wrong`), or {}."""
+    """Return (n,) `sampled_correct` and `sampling_variance` of the sampled ratings, or {}."""
     sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
     if not sampled.num_rows:
         return {}
@@ -162,5 +162,5 @@ def _marks(samples: Samples, marks_of: pa.ChunkedArray, rows: NDArray[np.int64])
 
 
 def numbers(column: pa.ChunkedArray) -> Floats:
-    """Return numbers or booleans as float64, null as NaN."""
+    """Return a column's numbers or booleans as float64 (n,), null as NaN."""
     return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(), dtype=np.float64)

@@ -68,7 +68,7 @@ def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Ite
 
 
 def risk_coverage(confidence: Floats, correct: Floats) -> Iterator[tuple[float, float]]:
-    """Yield (coverage, error rate of the answered questions) as the confidence threshold falls.
+    """Yield (coverage, error rate of answered questions) as the confidence threshold falls.
 
     Equal confidences are answered together or not at all. At most POINTS points, full coverage always among them.
     """

@@ -54,7 +54,7 @@ NEVER_EMPTY = "never_empty"
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = False) -> list[tuple[str, Measured]]:
-    """Return the labels of all metrics that apply to the cell, each with its measured value.
+    """Return (label, measured value) of every metric that applies to the cell, in order.
 
     No value depends on which other metrics are asked for, not even in its last bit.
 
@@ -81,7 +81,7 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = F
 
 
 def _draws_needed(task: MetricTask, part: Slice) -> tuple[int, bool]:
-    """Return how many resamples are needed for a task's value, and whether a jackknife is."""
+    """Return (number of resamples that a value needs, whether it needs a jackknife)."""
     everything, nothing = (part.bootstrap.times, True), (0, False)
     if task.metric.why_no_interval:
         # By values of estimators the stability of their ranks is judged.
@@ -96,7 +96,7 @@ def _draws_needed(task: MetricTask, part: Slice) -> tuple[int, bool]:
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
-    """Return the metrics' tasks, not yet resampled, and (label, tasks it averages) pairs."""
+    """Return (the metrics' tasks, not yet resampled; (label, tasks it averages) pairs)."""
     labels: list[tuple[str, list[MetricTask]]] = []
     selection = RowSelection(cell, part)
     for metric in metrics:
@@ -126,7 +126,7 @@ class Readings:
 def _readings_on(
     metric: Metric, selection: RowSelection, universe: NDArray[np.int64], slice_of_macro: str
 ) -> Iterator[tuple[str, list[Readings]]]:
-    """Yield each label of a metric, with the readings whose values it averages."""
+    """Yield (label, readings whose values it averages) for each label of a metric."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], Readings] = {}  # settings whose columns are equal have one value
@@ -151,9 +151,9 @@ def _readings_on(
 def _columns_for(
     selection: RowSelection, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
-    """Yield (name, column sets, their labels, how conformal sets are redrawn) per label.
+    """Yield (name, column sets, set labels, Redraws or None) per setting and estimator.
 
-    The label of the mean over sets is NAME; `their labels` is empty where only the mean is wanted.
+    The label of the mean over sets is NAME; the set labels are empty where only the mean is wanted.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """
@@ -183,14 +183,14 @@ def _columns_for(
 
 
 def _paired_uncertainty(values: Floats, clean: Floats) -> dict[str, Floats]:
-    """Return the columns of one estimator's uncertainty, the clean one, and their difference."""
+    """Return an estimator's uncertainty, the clean one and their difference, by column name."""
     with np.errstate(invalid="ignore"):
         change = values - clean
     return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
 
 
 def why_absent(metric: Metric, cell: Cell) -> str:
-    """Return why a requested metric has no value for this cell."""
+    """Return why a metric of the spec has no value for this cell."""
     n_options = cell.samples.n_options
     why = cell.why_unscored or (cell.why_unlabelled if set(LABELS) & set(metric.reads) else "")
     return why or why_column_missing(
@@ -199,7 +199,7 @@ def why_absent(metric: Metric, cell: Cell) -> str:
 
 
 def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
-    """Yield one task per reading of a metric, with its point estimate but without resamples."""
+    """Yield a task per reading, in order, with its point estimate but without resamples."""
     estimates: dict[int, tuple[float, RecordedSums]] = {}
     together: list[Readings] = []
     for one in readings:
@@ -215,7 +215,7 @@ def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]
 
 
 def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
-    """Return by id of reading: the metric's value on it, and what the metric summed."""
+    """Return (the metric's value, what it summed) by id of the reading."""
     if not readings:
         return {}
     by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)

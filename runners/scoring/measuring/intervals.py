@@ -16,7 +16,7 @@ from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
-    """Return the interval of each value by its metric's method, or why there is none.
+    """Return one interval per value, by its metric's method, or why there is none.
 
     `groups` are those of the slice, for what does not know its own scored ones.
     """
@@ -26,7 +26,7 @@ def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[L
 
 
 def intervals_and_columns(measured: Sequence[Measured], level: float, groups: int) -> tuple[list[Limits], list[dict[str, Any]]]:
-    """Return the interval of each value, and the columns of its score row.
+    """Return (interval of each value, columns of each value's score row by name).
 
     One value at a time, since an interval and a test may share what they are made of.
     """
@@ -51,7 +51,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
             return Limits(why_none=found)
         ends = Limits(min(found[0], one.value), max(found[1], one.value))
         if one.calibrating is not None and one.given is not None:
-            ends = _wider(one, ends, level, groups)
+            ends = _widen_interval(one, ends, level, groups)
         if not math.isfinite(ends.high - ends.low):
             return Limits(why_none="there is no bound to what an unseen answer would add")
         if ends.high - ends.low <= FLAT:
@@ -86,22 +86,22 @@ def freedom_of(one: Measured, groups: int) -> float:
     return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
 
 
-def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
-    """Return the interval of one fit, widened by the variance between fits."""
+def _widen_interval(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
+    """Return the interval `fixed` of one fit, widened by the variance between fits."""
     assert one.given is not None and one.calibrating is not None
     reach = critical(level, freedom_of(one, groups)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 
 def value_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return value, interval, counts and reasons as columns of a score row."""
+    """Return value, interval, counts and reasons as a score row's columns, by name."""
     why = measured.why or measured.why_unscored
     value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
     return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | interval_columns(measured, ends, level)
 
 
 def interval_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return interval, groups, null test, chance and bounds as columns of a score row."""
+    """Return interval, groups, null test, chance and bounds as row columns, by name."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if measured.given is not None and printed:

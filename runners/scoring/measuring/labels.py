@@ -71,7 +71,7 @@ def split_label(text: str, settings: Collection[str], calibrators: Collection[st
 
 
 def plugin_of(label: str) -> str:
-    """Return the metric plugin of a label, without parameters and brackets.
+    """Return the name of a label's metric plugin, without parameters and brackets.
 
     >>> plugin_of("ece@bins=5[ours/lac]"), metric_of("ece@bins=5[ours/lac]"), in_brackets("ece@bins=5[ours/lac]"), in_brackets("ece")
     ('ece', 'ece@bins=5', 'ours/lac', '')
@@ -90,7 +90,7 @@ def in_brackets(label: str) -> str:
 
 
 class Labels:
-    """Splits the metric labels of one score stage into parts, by the stage's parameters."""
+    """Parser of one stage's metric labels, which knows its conformal settings and calibrators."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         """Take the stage's parameters: its metrics, conformal settings and calibrators."""
@@ -131,7 +131,7 @@ SHARE = "share@"
 
 
 def main_setting(settings: Sequence[str]) -> str:
-    """Return the conformal setting of leaderboards and figures: `ours`, else the first outside a study; or ""."""
+    """Return the main conformal setting: `ours`, else the first outside a study; "" if none."""
     plain = [s for s in settings if not s.startswith(SHARE)] or [*settings, ""]
     return "ours" if "ours" in plain else plain[0]
 

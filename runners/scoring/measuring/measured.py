@@ -29,7 +29,7 @@ def or_null(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows of a dataset, with their bootstrap resamples."""
+    """Some rows of a dataset, with their bootstrap resamples; made by `make_slices`."""
 
     label: str
     rows: NDArray[np.int64]
@@ -123,7 +123,7 @@ class MetricTask:
 
     @property
     def sums_row_by_row(self) -> bool:
-        """True if each row of the summed columns depends on that row alone."""
+        """Return whether each row of the summed columns depends on that row alone."""
         return self.recorded.only_sums and self.metric.is_row_by_row
 
 
@@ -216,7 +216,7 @@ def _scored_share(parts: Sequence[Measured]) -> float:
 
 
 def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
-    """Return the mean values if unread answers were wrong, and if they were right."""
+    """Return (mean value if unread answers were wrong, if right); NaN if none is unread."""
     if all(math.isnan(p.if_unread[0]) for p in parts):
         return UNKNOWN
     wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in parts], axis=0)

@@ -64,7 +64,7 @@ class Metric:
 
     @property
     def is_row_by_row(self) -> bool:
-        """True if each row of the summed columns depends on that row alone."""
+        """Return whether each row of the summed columns depends on that row alone."""
         return bool(self.plugin.declares.get("row_by_row", False))
 
 
@@ -81,7 +81,7 @@ def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
 
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
-    """Load the metric plugins of a stage; raise StageError if one reads unknown columns."""
+    """Load a stage's metrics with their plugins; StageError if one reads unknown columns."""
     readable = (
         {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
         | CHOICE_ONLY
@@ -99,7 +99,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
                 f"{', '.join(sorted(readable))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = registry.load("metrics", ref["plugin"])
-        over = _over(plugin.declares.get("over"), ref["args"])
+        over = _over_column(plugin.declares.get("over"), ref["args"])
         names = ("why_undefined", "classes", "types", "enters", "interval", "minimum_standard_error", "null_test", "bounds", "chance")
         module = sys.modules[function.__module__]
         why, classes, types, enters, interval, least, null, bounds, chance = (getattr(module, name, None) for name in names)
@@ -138,9 +138,9 @@ def chance_of(metric: Metric, column: Callable[[str], Floats | None]) -> float:
 
 
 def _arguments_of(metric: Metric, function: Callable[..., Any], column: Callable[[str], Floats | None]) -> dict[str, Any] | None:
-    """Return the arguments of a metric's `bounds` or `chance`; None if a column is missing."""
+    """Return arguments by name for a metric's `bounds` or `chance`; None if a column lacks."""
     reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
-    for name, is_parameter in _arguments(function):
+    for name, is_parameter in _argument_kinds(function):
         if not is_parameter:
             arguments[name] = column(reads.get(name) or name)
         elif name in metric.args:
@@ -149,13 +149,13 @@ def _arguments_of(metric: Metric, function: Callable[..., Any], column: Callable
 
 
 @cache
-def _arguments(function: Callable[..., Any]) -> list[tuple[str, bool]]:
-    """Return (name, is a metric parameter) for each argument of a function."""
+def _argument_kinds(function: Callable[..., Any]) -> list[tuple[str, bool]]:
+    """Return (name, whether it is a metric parameter) per argument of a function."""
     return [(name, argument.kind is argument.KEYWORD_ONLY) for name, argument in signature(function).parameters.items()]
 
 
-def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
-    """Return the column that OVER names, which may depend on a parameter; None if none."""
+def _over_column(declared: Any, args: Mapping[str, Any]) -> str | None:
+    """Return the column of a plugin's `over`, which a flag in `args` may choose; None if none."""
     if not isinstance(declared, Mapping):
         return None if declared is None else str(declared)
     return next((column for flag, column in declared.items() if args[flag]), None)

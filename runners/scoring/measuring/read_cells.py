@@ -22,7 +22,7 @@ from qualm.runners.scoring.calibration.conformal_draws import Redraw, precision,
 from qualm.runners.scoring.calibration.fits import FittedOn, Recalibration, Scores, recalibrations
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.collapse import most_frequent
-from qualm.runners.scoring.disputed import disputed
+from qualm.runners.scoring.disputed import describe_dispute
 from qualm.runners.scoring.lexical_sentences import lexical_sentences
 from qualm.runners.scoring.measuring.by_cell import split
 from qualm.runners.scoring.measuring.columns import answer_columns, numbers
@@ -37,7 +37,7 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 def read_cells(
     stage: Stage, samples: Samples, tables: Tables, only: str | None = None, variants: Collection[str] | None = None
 ) -> Iterator[Cell]:
-    """Yield the cells of one dataset by model and variant, paired with their clean cell.
+    """Yield a dataset's cells, model by model and variant by variant, with clean values added.
 
     Models come by name, or `only` one; variants in the order of their generations.
 
@@ -95,7 +95,7 @@ def _cells(
         found, cell.why_unlabelled = tables.labels.columns(key, samples, answers)
         cell.columns |= found
     if variant == CLEAN:
-        cell.disputed = disputed(samples, answers, cell.columns["correct"], where)
+        cell.disputed = describe_dispute(samples, answers, cell.columns["correct"], where)
         compared = [label for label in tables.lexical if label in cell.uncertainties]
         is_open = samples.n_options[samples.rows_of(answers["sample_id"], where)] == 0
         cell.caution = lexical_sentences(answers["text"].filter(pa.array(is_open)).drop_null().to_pylist(), compared) if compared else ""
@@ -110,7 +110,7 @@ def _cells(
     if variant in tables.unscored:
         cell = cell.without_reference()
     yield cell
-    yield from _abstaining(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
+    yield from _cells_with_abstentions(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
 
 
 def _scores(cell: Cell, answers: pa.Table, where: str) -> Scores:
@@ -121,7 +121,7 @@ def _scores(cell: Cell, answers: pa.Table, where: str) -> Scores:
 
 
 def _recalibrated(cell: Cell, tables: Tables, clean: Scores, held: FittedOn | None, own: Scores) -> Iterator[Recalibration]:
-    """Yield the cell's recalibrated confidences, for every calibrator of the spec."""
+    """Yield the cell's recalibrated confidences, for every calibrator of the spec in turn."""
     samples = cell.samples
     choice = samples.n_options > 0
     for setting in tables.calibrators:
@@ -135,7 +135,7 @@ def _recalibrated(cell: Cell, tables: Tables, clean: Scores, held: FittedOn | No
 
 
 def _read_held_out(tables: Tables, name: str, model: str, path: str, clean: pa.Table) -> FittedOn | None:
-    """Read a model's answers to the held-out questions that calibrators are fitted on; None if no calibrator uses any."""
+    """Return a model's answers to held-out calibration questions; None if none are needed."""
     if tables.held is None:
         return None
     samples = tables.held.datasets[name]
@@ -163,7 +163,7 @@ def _count_unread_as_wrong(cell: Cell) -> None:
 
 
 def _answers_as_text(cell: Cell, answers: pa.Table, where: str) -> Iterator[str | None]:
-    """Yield each question's answer as text; where an option was picked, as `option A`."""
+    """Yield each answer's text, in order; where an option was picked, as `option A`."""
     predicted = cell.columns.get("predicted", np.full(cell.samples.n, np.nan))
     for row, text in zip(cell.samples.rows_of(answers["sample_id"], where), answers["text"].to_pylist(), strict=True):
         yield text if np.isnan(predicted[row]) else f"option {chr(65 + int(predicted[row]))}"
@@ -180,8 +180,8 @@ def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: 
     return {} if np.isnan(changed).all() else {INPUT_CHANGED: changed}
 
 
-def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
-    """Yield one cell per abstention method, with the answers that it turns into abstentions.
+def _cells_with_abstentions(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
+    """Yield a copy of the cell per abstention method, some answers turned into abstentions.
 
     A refusal that a threshold makes is right where declining is. Answers that the threshold was chosen on, and those it
     cannot be applied to, are unscored. Estimators spoke of the answer that was turned, so they have no say here.

@@ -24,7 +24,7 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set every task's values in all resamples, with redrawn thresholds and refits.
+    """Set `measured.resampled` of tasks, thresholds and fits being redrawn in each resample.
 
     Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
     """
@@ -40,7 +40,7 @@ def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def resample_conformal(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set the values of conformal tasks, each resample's at its own redrawn threshold."""
+    """Set `measured.resampled` of conformal tasks, each resample by its redrawn threshold."""
     by_sums = []
     for task in tasks:
         assert task.redraw is not None
@@ -69,7 +69,7 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set the values of tasks of one recalibrated confidence, each resample's by its own fit."""
+    """Set `measured.resampled` of tasks of one recalibration, each resample by its own fit."""
     refit = tasks[0].refit
     assert refit is not None
     some = refit.redrawn_in(bootstrap)
@@ -77,7 +77,7 @@ def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def _resample_with_own_columns(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
-    """Set the values of tasks whose (b, n) columns differ in each resample."""
+    """Set `measured.resampled` of tasks whose (b, n) columns differ by resample."""
     values = np.full((len(tasks), resamples.times), np.nan)
     start = 0
     for anew, weights in pair_with_weights(columns, resamples):
@@ -115,7 +115,7 @@ def _values_with_own_columns(task: MetricTask, own: Mapping[str, Floats], weight
 
 
 def _resample_by_threshold(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None:
-    """Set a task's values by calling its metric once per distinct conformal threshold."""
+    """Set `measured.resampled` of a task by one call of its metric per distinct threshold."""
     # Thresholds by the whole dataset's resamples: what calibrates may lie outside of the slice.
     limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
     sets = [redraw.sets(task.of_cell, limit) for limit in limits]
@@ -134,7 +134,7 @@ def _resample_by_threshold(task: MetricTask, redraw: Redraw, bootstrap: Resample
 
 
 def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tuple[list[MetricTask], Resamples]]:
-    """Yield the tasks of each slice of a macro average (or all tasks), with its resamples."""
+    """Yield (tasks, resamples) per slice of a macro average, or once for all tasks."""
     slices: dict[str, list[MetricTask]] = {}
     for task in tasks:
         slices.setdefault(task.measured.slice_of_macro, []).append(task)
@@ -143,13 +143,13 @@ def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tup
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set each task's values in resamples and jackknife deletions, slice by slice."""
+    """Set `measured.resampled` and `deleted` of each task, slice by slice."""
     for of, resamples in _by_slice(tasks, bootstrap):
         _resample_slice(of, resamples)
 
 
 def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set the tasks' values in resamples and jackknife deletions of one slice."""
+    """Set `measured.resampled` and `deleted` of tasks on one slice."""
     values: list[list[Floats]] = [[] for _ in tasks]
 
     def draws() -> Iterator[Weights]:
@@ -170,7 +170,7 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weights) -> Floats:
-    """Return (B * tasks,) values of the tasks `together`, tasks varying fastest, by one call."""
+    """Return (B * tasks,) values of `tasks` numbered in `together`, tasks varying fastest."""
     metric, columns = tasks[together[0]].metric, zip(*(tasks[k].arrays for k in together), strict=True)
     arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in columns]
     returned = metric.function(*arrays, weights, **metric.args)
@@ -178,7 +178,7 @@ def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weigh
 
 
 def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> Iterator[list[int]]:
-    """Yield lists of task numbers that one call of their common metric evaluates."""
+    """Yield lists of the numbers of tasks that one call of their metric can evaluate."""
     stacks: dict[tuple[Any, ...], list[int]] = {}
     for k in summing:
         task = tasks[k]
@@ -196,7 +196,7 @@ def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> 
 
 
 def _split_resamples(weights: Weights, n: int) -> Iterator[Weights]:
-    """Yield the weights a few resamples at a time, so that rank metrics fit the CPU cache."""
+    """Yield the weights in order, a few resamples at a time, to fit the CPU cache."""
     step = max(1, CACHED // max(1, n))
     for start in range(0, len(weights.counts), step):
         yield Weights(weights.counts[start : start + step], weights.group)

@@ -66,7 +66,7 @@ def score_rows(
 
 
 def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
-    """Return counts of scores, undefined ones by reason, and resamples without a value."""
+    """Return counts of scores, undefined scores by reason, and resamples without a value."""
     counts: Counter[str] = Counter()
     for _, measured in values:
         undefined = math.isnan(measured.value)
@@ -78,7 +78,7 @@ def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
 
 
 def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
-    """Return clean values as {model: {dataset: {metric: value}}}, macro averages included.
+    """Return {model: {dataset: {metric: clean value}}}, macro averages included.
 
     The key of a macro average is "DATASET SLICE".
     """

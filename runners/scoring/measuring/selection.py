@@ -25,7 +25,7 @@ from qualm.runners.scoring.measuring.metrics import Metric
 
 @dataclass(eq=False)
 class ScoredRows:
-    """Rows of a slice that one metric can be over, and which of them have all its columns."""
+    """Rows of a slice that a metric can be over, with masks of scored and counted ones."""
 
     universe: NDArray[np.int64]
     taken: dict[str, Floats]
@@ -43,7 +43,7 @@ class ScoredRows:
 
     @cached_property
     def columns(self) -> dict[str, Floats]:
-        """Return the columns of the scored rows, by name."""
+        """Return the columns that the metric reads, of the scored rows, by name."""
         return self.taken if self.scored.all() else {name: of[self.scored] for name, of in self.taken.items()}
 
     @cached_property
@@ -93,7 +93,7 @@ class RowSelection:
         return {name: self.cell.coded(name) for name in metric.reads if name.startswith((GROUP_OF, CODE_OF))}
 
     def universes(self, metric: Metric) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return (name, rows that the metric can be over), one per slice of a macro average."""
+        """Return (slice name, rows the metric can be over) per slice of a macro average, or one."""
         cell, reads, coded = self.cell, frozenset(metric.reads), self.coded(metric)
         rated = any(columns.judge_of(name) is not None for name in reads)
         key = bool(reads & CHOICE_ONLY), bool(reads & OPEN_ONLY), rated, tuple(sorted(coded))
@@ -111,7 +111,7 @@ class RowSelection:
         return self._universes[key]
 
     def rows(self, metric: Metric, readings: Mapping[str, Floats], universe: NDArray[np.int64]) -> ScoredRows:
-        """Return the rows of `universe` that the metric reads, with those that have all columns."""
+        """Return the ScoredRows of a metric within `universe`; `readings`: columns by name."""
         names = sorted(set(metric.reads))
         over = (metric.over, metric.args.get("right_from", 1)) if metric.over else None
         arrays = [universe, *(readings[name] for name in names)]
@@ -122,7 +122,7 @@ class RowSelection:
         return self._rows[key][0]
 
     def evaluated(self, universe: NDArray[np.int64], recalibration: Recalibration) -> NDArray[np.int64]:
-        """Return the rows of `universe` that a recalibration is not fitted on."""
+        """Return the row indices of `universe` that a recalibration is not fitted on."""
         key = id(universe), id(recalibration)
         if key not in self._evaluated:
             self._evaluated[key] = universe[~recalibration.calibrates[universe]]

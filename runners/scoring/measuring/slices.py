@@ -20,7 +20,7 @@ MAX_KEPT_COUNTS = 48_000_000
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
-    """Return slices with resamples: all rows, each value of each field, macro averages.
+    """Return slices with resamples: all rows first, each field's values, macro averages.
 
     The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
     differences between them can be paired. Macro averages have the resamples of all rows.
@@ -45,7 +45,7 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int, aver
 
 
 def _rows_by_combination(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Return the row indices of each combination of field values that occurs."""
+    """Return the row indices by combination of the fields' values that occurs."""
     rows_of = _rows_by_value(samples, fields[0])
     for field in fields[1:]:
         both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _rows_by_value(samples, field).items()}
@@ -54,7 +54,7 @@ def _rows_by_combination(samples: Samples, fields: list[str]) -> dict[str, NDArr
 
 
 def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
-    """Return the row indices of each field value, and of each parent of a `category`.
+    """Return the row indices by value of a field, and by each parent of a `category`.
 
     `epistemic` comes before `epistemic/knowledge` and holds its rows.
     """
@@ -68,7 +68,7 @@ def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
-    """Yield the slice of samples with another than the clean input; none if all or unknown."""
+    """Yield the slice of samples whose input is not the clean one; none if all are or unknown."""
     if cell.changed is not None:
         rows = np.flatnonzero(cell.changed)
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))

@@ -32,7 +32,7 @@ class Tables:
     """Tables of a score stage, of which the rows of one cell are read at a time."""
 
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
-        """Open the stage's tables; `datasets` are those of which only some rows are wanted."""
+        """Open a stage's tables; of each of `datasets`, rows of its unwanted samples are dropped."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self._stage = stage
         self.judgements = self._split(
@@ -100,18 +100,18 @@ class Tables:
         return self._held_draws[key]
 
     def judge(self, dataset: str) -> str | None:
-        """Return the judge whose ratings are the correctness of open answers; None without one."""
+        """Return the judge whose ratings are correctness of open answers; None without one."""
         judge: str | None = self._judge_of.get(dataset, self._judge)
         return judge
 
     def judge_of_answers(self, samples: Samples) -> str | None:
-        """Return the judge whose ratings are the correctness of any answer; None if options alone are compared."""
+        """Return the judge whose ratings are correctness here; None if only options are compared."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
     def _split(
         self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
     ) -> CellRows:
-        """Return the rows of table `name`, and of table `other` behind it, by cell."""
+        """Return, by cell, the rows of the table `name`, then of `other`; absent inputs skipped."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
         return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 
@@ -124,7 +124,7 @@ class CellRows:
     datasets: Mapping[str, Samples]
 
     def get(self, key: Key) -> pa.Table | None:
-        """Return the rows of one (model, dataset, variant); None if no table has it."""
+        """Return the wanted rows of a (model, dataset, variant); None if no table has it."""
         parts = [part for table in self.tables if (part := table.get(key)) is not None]
         if not parts:
             return None
@@ -155,5 +155,5 @@ def _read_labels(stage: Stage) -> AnswerLabels:
 
 
 def fits_elsewhere(setting: dict[str, Any]) -> bool:
-    """Return true if a setting's calibrators are fitted on answers that are not scored."""
+    """Return whether a setting's calibrators are fitted on answers that are not scored."""
     return bool(setting["calibration"].get("fit") == VALIDATION)

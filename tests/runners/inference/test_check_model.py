@@ -308,12 +308,12 @@ def test_weights_are_counted_and_must_be_numbers(examined):
 
 def test_weights_in_few_bits_are_counted_as_they_are_kept():
     plain = torch.zeros(3, 4)
-    assert (module._stored(plain), module._whole(plain)) == (48, 12)
+    assert (module._count_bytes(plain), module._count_elements(plain)) == (48, 12)
     state = SimpleNamespace(absmax=torch.zeros(2), shape=torch.Size([5, 4]))
     packed = SimpleNamespace(nbytes=10, shape=torch.Size([10, 1]), quant_state=state)
-    assert (module._stored(packed), module._whole(packed)) == (18, 20)
+    assert (module._count_bytes(packed), module._count_elements(packed)) == (18, 20)
     of_tensors = SimpleNamespace(__tensor_flatten__=lambda: (["a", "b"], None), a=torch.zeros(6, dtype=torch.int8), b=torch.zeros(2))
-    assert module._stored(of_tensors) == 14
+    assert module._count_bytes(of_tensors) == 14
 
 
 def test_speed_is_a_sample_of_the_whole_batch(examined, monkeypatch):

@@ -47,14 +47,18 @@ def test_how_far_two_numbers_are_apart(a, b, apart):
 
 def test_how_far_two_distributions_are_apart_among_what_is_likely_in_either():
     a = torch.tensor([0.0, 0.0, -30.0], dtype=torch.double)
-    assert numbers._apart(a, a) == 0.0 and numbers._apart(a, a + 5) == pytest.approx(0.0, abs=1e-12)
-    assert numbers._apart(a, torch.tensor([0.0, 0.0, -20.0], dtype=torch.double)) == pytest.approx(0.0, abs=1e-6), "unlikely in both"
+    assert numbers._largest_difference(a, a) == 0.0 and numbers._largest_difference(a, a + 5) == pytest.approx(0.0, abs=1e-12)
+    assert numbers._largest_difference(a, torch.tensor([0.0, 0.0, -20.0], dtype=torch.double)) == pytest.approx(0.0, abs=1e-6), (
+        "unlikely in both"
+    )
     b = torch.tensor([0.0, -1.0, -30.0], dtype=torch.double)
     by_hand = max(abs(math.log(0.5) - math.log(1 / (1 + math.exp(-1)))), abs(math.log(0.5) + 1 + math.log(1 + math.exp(-1))))
-    assert numbers._apart(a, b) == pytest.approx(by_hand)
-    assert numbers._apart(torch.tensor([NAN, 0.0]), torch.tensor([0.0, 0.0])) == INF, "not a number is far from any"
+    assert numbers._largest_difference(a, b) == pytest.approx(by_hand)
+    assert numbers._largest_difference(torch.tensor([NAN, 0.0]), torch.tensor([0.0, 0.0])) == INF, "not a number is far from any"
     rare = torch.tensor([0.0, -8.0], dtype=torch.double)
-    assert numbers._apart(rare, torch.tensor([0.0, -12.0], dtype=torch.double)) == pytest.approx(4.0, abs=0.01), "likely enough in one"
+    assert numbers._largest_difference(rare, torch.tensor([0.0, -12.0], dtype=torch.double)) == pytest.approx(4.0, abs=0.01), (
+        "likely enough in one"
+    )
 
 
 def test_text_behind_the_last_mark_of_a_picture(under_test):

@@ -14,7 +14,7 @@ from qualm.runners.inference.distributed import (
     FSDP,
     REPLICAS,
     TENSOR_PARALLEL,
-    _sharded,
+    _shard_weights,
     load_spread,
     parallelism,
 )
@@ -138,7 +138,7 @@ def test_a_layer_is_gathered_at_once_and_what_lies_outside_by_itself():
     before = network(x).detach()
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
-        divided = _sharded(network, torch.device("cpu"))
+        divided = _shard_weights(network, torch.device("cpu"))
         assert {name for name, part in divided.named_modules() if isinstance(part, FSDPModule)} == {
             "embed",
             "layers.0",
