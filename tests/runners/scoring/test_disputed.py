@@ -6,7 +6,7 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.disputed import disputed
+from qualm.runners.scoring.disputed import describe_dispute
 from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings
 
 N = 100
@@ -16,7 +16,7 @@ def said(verdicts, correct):
     ids = [f"s{i}" for i in range(N)]
     samples = Samples("d", pa.Table.from_pylist([{"sample_id": i, "references": ["red", "rot"]} for i in ids], schema=SAMPLES))
     rows = [{"sample_id": i, "text": f"answer {i}", "verdict": v} for i, v in zip(ids, verdicts, strict=True)]
-    return disputed(samples, pa.Table.from_pylist(rows, schema=GENERATIONS), np.asarray(correct, dtype=float), "here")
+    return describe_dispute(samples, pa.Table.from_pylist(rows, schema=GENERATIONS), np.asarray(correct, dtype=float), "here")
 
 
 @pytest.mark.parametrize(("others", "warned"), [(0, False), (2, False), (3, True), (100, True)])

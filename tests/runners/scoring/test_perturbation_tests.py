@@ -11,7 +11,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
-from qualm.runners.scoring.perturbation_tests import effects, with_a_test
+from qualm.runners.scoring.perturbation_tests import effects, metrics_with_effect_test
 
 HCC = {"only_clean_correct": False, "right_from": 0.5}
 METRICS = [
@@ -36,7 +36,7 @@ def cell(uncertainty, clean_uncertainty, correct, clean_correct, groups=None):
 
 def found(one):
     (part,) = make_slices(one.samples, [], 200, 3)
-    return {e.metric: e for e in effects(with_a_test(read_metrics(METRICS)), one, part)}
+    return {e.metric: e for e in effects(metrics_with_effect_test(read_metrics(METRICS)), one, part)}
 
 
 def drawn(n=60, seed=1):
@@ -46,7 +46,7 @@ def drawn(n=60, seed=1):
 
 
 def test_only_metrics_that_name_a_test():
-    assert [m.label for m in with_a_test(read_metrics(METRICS))] == ["urr", "rate", "hcc"]
+    assert [m.label for m in metrics_with_effect_test(read_metrics(METRICS))] == ["urr", "rate", "hcc"]
     assert {
         registry.get("metrics", n).declares["test"] for n in registry.names("metrics") if "test" in registry.get("metrics", n).declares
     } == {
