@@ -330,7 +330,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
         mapping["text_only"] = True
         notes.append("rows without an image are questions without one (`text_only`)")
     if choices:
-        mapping["answer_is"], *others = _possible_answer_forms(records, mapping["answer"], choices)
+        mapping["answer_is"], *others = _answer_is(records, mapping["answer"], choices)
         if others:
             which = f"answers are read as {mapping['answer_is']}, and could be {' or '.join(others)}"
             notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
@@ -431,7 +431,7 @@ def _listed(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
 
 
-def _possible_answer_forms(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
+def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
     """Return the possible values of `answer_is`, the likeliest first; ["text"] if none.
 
     Readings with equal outcomes count once; `text` if there is none.
