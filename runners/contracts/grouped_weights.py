@@ -30,10 +30,6 @@ class Weights:
         sums = sum_by_code(columns if columns.ndim == 2 else columns[:, None], self.group, groups)
         return self.counts @ (sums[:, 0] if columns.ndim == 1 else sums)
 
-    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        """Return weighted sums of `products(left, right)`: (n, l), (n, r) -> (B, l * r)."""
-        return self @ products(left, right)
-
     def sum_bins(self, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:
         """Return weighted sums of a column per bin, (B, bins); `bin_index` (n,) is -1 for no bin."""
         inside = bin_index >= 0
@@ -67,19 +63,6 @@ def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     counts = np.bincount(group)
     there = counts > 0
     return (np.cumsum(there) - 1)[group], counts[there]
-
-
-def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return the products (real part) of each pair of columns: (n, l), (n, r) -> (n, l * r)."""
-    real: Floats = left.real[:, :, None] * right.real[:, None, :]
-    if np.iscomplexobj(left) and np.iscomplexobj(right):
-        real -= left.imag[:, :, None] * right.imag[:, None, :]
-    return real.reshape(len(left), left.shape[1] * right.shape[1])
-
-
-def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return `weights @ products(left, right)`, (B, l * r), without the products if possible."""
-    return weights.sum_products(left, right) if isinstance(weights, Weights) else weights @ products(left, right)
 
 
 def sum_bins(weights: Weights | Floats, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:

@@ -85,12 +85,6 @@ class Recorder(Weights):
         sums = np.add.reduceat(wide, self._starts[:-1], axis=0, dtype=np.float64) if len(wide) else np.zeros((1, wide.shape[1]))
         return sums if columns.ndim == 2 else sums[:, 0]
 
-    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        width = self.width + left.shape[1] + right.shape[1]
-        sums = super().sum_products(left, right)
-        object.__setattr__(self, "width", width)
-        return sums
-
     def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
         self.columns.append(column[:, None])
         object.__setattr__(self, "in_bins", True)
@@ -120,10 +114,6 @@ class Replay(Weights):
         if columns.shape[1:] != sums.shape[1:] and not (columns.ndim == 1 and sums.shape[1] == 1):
             raise ValueError("a metric must sum the same columns for every resample; see registry/plugins/protocols.py")
         return sums if columns.ndim == 2 else sums[:, 0]
-
-    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        sums: Floats = next(self._sums)  # type: ignore[attr-defined]
-        return sums
 
 
 class StackedTasks(Weights):
@@ -180,12 +170,6 @@ class SideBySide(Weights):
         of_each = columns.reshape(*drawn.shape, -1)
         sums: Floats = np.matmul(drawn[:, None, :], of_each)[:, 0, :]
         return sums if columns.ndim == 2 else sums[:, 0]
-
-    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        drawn: Floats = self._drawn  # type: ignore[attr-defined]
-        of_left, of_right = (side.reshape(*drawn.shape, -1) for side in (left, right))
-        sums: Floats = np.matmul((of_left * drawn[:, :, None]).transpose(0, 2, 1), of_right).real
-        return sums.reshape(len(drawn), -1)
 
     def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
         drawn: Floats = self._drawn  # type: ignore[attr-defined]

@@ -3,13 +3,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from qualm.runners.contracts.grouped_weights import products
 from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
     _error_and_bandwidth,
-    _wave_factors,
+    _waves,
     ece_smooth,
     interval,
     null_test,
@@ -73,12 +72,9 @@ def test_every_resample_equals_the_drawn_rows():
 
 def test_waves_are_cosines():
     gap = CORRECT - CONFIDENCE
-    far, near = _wave_factors(CONFIDENCE, gap)
-    first, others = far(0, 3), far(3, WAVES)
+    waves = _waves(CONFIDENCE, gap)
     np.testing.assert_allclose(
-        np.hstack([products(part, near) for part in (first, others)]),
-        np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None],
-        atol=1e-13,
+        np.hstack([waves(30), waves(WAVES - 30)]), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-12
     )
 
 
@@ -97,7 +93,8 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
 
 
 def at_own_bandwidth(spectrum):
-    return _error_and_bandwidth(lambda first, last: spectrum[:, first:last])
+    waves = iter(spectrum.T)
+    return _error_and_bandwidth(lambda number: np.stack([next(waves, spectrum[:, -1]) for _ in range(number)], axis=1))
 
 
 def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
