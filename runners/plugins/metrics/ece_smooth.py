@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
+from qualm.runners.contracts.grouped_weights import cosines, sum_cosines
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_interval
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
@@ -49,28 +50,8 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    waves, count = _waves(confidence, (correct - confidence) * chosen), (weights @ chosen)[:, None]
-    return _error_and_bandwidth(lambda number: ratio(weights @ waves(number), count))[0]
-
-
-def _waves(confidence: Floats, factor: Floats) -> Callable[[int], Floats]:
-    """Return a function that returns the next columns factor * cos(pi k confidence), from k = 0 on.
-
-    Its argument is their number; it returns (n, number).
-    """
-    twice = 2 * np.cos(np.pi * confidence)
-    before = np.stack([factor * (twice * twice / 2 - 1), factor * twice / 2])
-
-    def following(number: int) -> Floats:
-        nonlocal before
-        columns = np.concatenate([before, np.empty((number, len(twice)))])
-        for k in range(2, len(columns)):  # cos((k + 1) x) = 2 cos(x) cos(k x) - cos((k - 1) x)
-            np.multiply(columns[k - 1], twice, out=columns[k])
-            columns[k] -= columns[k - 2]
-        before = columns[-2:]
-        return columns[2:].T
-
-    return following
+    sums, count = sum_cosines(weights, (correct - confidence) * chosen, confidence), (weights @ chosen)[:, None]
+    return _error_and_bandwidth(lambda number: ratio(sums(number), count))[0]
 
 
 def _error_and_bandwidth(means: Callable[[int], Floats]) -> tuple[Floats, Floats]:
@@ -163,7 +144,7 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
-    waves, known = _waves(f, np.ones(len(f))), list[Floats]()
+    waves, known = cosines(np.ones(len(f)), f), list[Floats]()
 
     def means(number: int) -> Floats:
         known.append(waves(number))

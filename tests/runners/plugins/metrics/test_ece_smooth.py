@@ -3,23 +3,24 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from qualm.runners.contracts.grouped_weights import sum_cosines
 from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
     _error_and_bandwidth,
-    _waves,
     ece_smooth,
     interval,
     null_test,
     smoothed,
 )
-from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.bootstrap import Bootstrap, SideBySide
 
 N = 120
 RNG = np.random.default_rng(0)
 CONFIDENCE = 0.5 + 0.5 * RNG.random(N)
 CORRECT = (RNG.random(N) < CONFIDENCE - 0.2) * 1.0
+GAP = CORRECT - CONFIDENCE
 
 
 def by_hand(confidence, correct):
@@ -70,12 +71,14 @@ def test_every_resample_equals_the_drawn_rows():
         assert value == pytest.approx(alone)
 
 
-def test_waves_are_cosines():
-    gap = CORRECT - CONFIDENCE
-    waves = _waves(CONFIDENCE, gap)
-    np.testing.assert_allclose(
-        np.hstack([waves(30), waves(WAVES - 30)]), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-12
-    )
+@pytest.mark.parametrize("weigh", [np.asarray, lambda weights: weights, SideBySide])
+def test_sums_of_cosines(weigh):
+    (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
+    times = 5 if weigh is SideBySide else 1
+    place = np.random.default_rng(1).random(times * N)
+    columns = np.cos(np.pi * np.outer(place, np.arange(97))) * np.tile(GAP, times)[:, None]
+    sums = sum_cosines(weigh(weights), np.tile(GAP, times), place)
+    np.testing.assert_allclose(np.hstack([sums(30), sums(67)]), weigh(weights) @ columns, atol=1e-8)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
