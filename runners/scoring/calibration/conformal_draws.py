@@ -191,8 +191,8 @@ class Redraw:
         """Return the numbers of exchangeable units that calibrate, one per question part."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
-        of_units = np.unique(np.stack([of_row[there], self.units[there]]), axis=1)[0]
-        return [int((of_units == p).sum()) for p in range(1 if self.parts is None else len(self.parts.names))]
+        parts = range(1 if self.parts is None else len(self.parts.names))
+        return [len(np.unique(self.units[there & (of_row == p)])) for p in parts]
 
     @cached_property
     def why_every_option(self) -> str:

@@ -182,7 +182,7 @@ def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
 def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats, p: Floats) -> Floats:
     """Return (B,) losses of sigmoids, whose values are `p`."""
     log_one_plus_power = np.maximum(fit[:, :1] * x + fit[:, 1:], 0.0) - np.log(np.maximum(p, 1 - p))
-    return _sums(weights, log_one_plus_power, np.ones((len(x), 1)))[:, 0] - fit[:, 0] * goal[0] - fit[:, 1] * goal[1]
+    return np.asarray(_sums(weights, log_one_plus_power, np.ones((len(x), 1)))[:, 0] - fit[:, 0] * goal[0] - fit[:, 1] * goal[1])
 
 
 def _sums(weights: Floats, values: Floats, columns: Floats) -> Floats:
