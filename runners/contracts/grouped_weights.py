@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,15 +31,16 @@ class Weights:
         sums = sum_by_code(columns if columns.ndim == 2 else columns[:, None], self.group, groups)
         return self.counts @ (sums[:, 0] if columns.ndim == 1 else sums)
 
-    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-        """Return weighted sums of `products(left, right)`: (n, l), (n, r) -> (B, l * r)."""
-        return self @ products(left, right)
-
     def sum_bins(self, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:
         """Return weighted sums of a column per bin, (B, bins); `bin_index` (n,) is -1 for no bin."""
         inside = bin_index >= 0
         cells = self.group[inside] * bins + bin_index[inside]
         return self.counts @ np.bincount(cells, column[inside], self.counts.shape[1] * bins).reshape(-1, bins)
+
+    def sum_cosines(self, factor: Floats, place: Floats) -> Callable[[int], Floats]:
+        """Return a function that returns the weighted sums of the next `cosines`, (B, number)."""
+        waves = cosines(factor, place)
+        return lambda number: self @ waves(number)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
@@ -69,22 +71,40 @@ def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     return (np.cumsum(there) - 1)[group], counts[there]
 
 
-def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return the products (real part) of each pair of columns: (n, l), (n, r) -> (n, l * r)."""
-    real: Floats = left.real[:, :, None] * right.real[:, None, :]
-    if np.iscomplexobj(left) and np.iscomplexobj(right):
-        real -= left.imag[:, :, None] * right.imag[:, None, :]
-    return real.reshape(len(left), left.shape[1] * right.shape[1])
-
-
-def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return `weights @ products(left, right)`, (B, l * r), without the products if possible."""
-    return weights.sum_products(left, right) if isinstance(weights, Weights) else weights @ products(left, right)
-
-
 def sum_bins(weights: Weights | Floats, column: Floats, bin_index: NDArray[np.int64], bins: int) -> Floats:
     """Return weighted sums of a column per bin, (B, bins); `bin_index` (n,) is -1 for no bin."""
     if isinstance(weights, Weights):
         return weights.sum_bins(column, bin_index, bins)
     sums: Floats = weights @ (column[:, None] * (bin_index[:, None] == np.arange(bins)))
     return sums
+
+
+def sum_cosines(weights: Weights | Floats, factor: Floats, place: Floats) -> Callable[[int], Floats]:
+    """Return a function that returns the weighted sums of the next `cosines`, (B, number)."""
+    if isinstance(weights, Weights):
+        return weights.sum_cosines(factor, place)
+    waves = cosines(factor, place)
+    return lambda number: weights @ waves(number)
+
+
+def cosines(factor: Floats, place: Floats) -> Callable[[int], Floats]:
+    """Return a function that returns the next columns factor * cos(pi k place), from k = 0 on.
+
+    Its argument is their number; it returns (n, number).
+
+    >>> cosines(np.ones(1), np.full(1, 0.5))(4).round(12).tolist()
+    [[1.0, 0.0, -1.0, 0.0]]
+    """
+    twice = 2 * np.cos(np.pi * place)
+    before = np.stack([factor * (twice * twice / 2 - 1), factor * twice / 2])
+
+    def following(number: int) -> Floats:
+        nonlocal before
+        columns = np.concatenate([before, np.empty((number, len(twice)))])
+        for k in range(2, len(columns)):  # cos((k + 1) x) = 2 cos(x) cos(k x) - cos((k - 1) x)
+            np.multiply(columns[k - 1], twice, out=columns[k])
+            columns[k] -= columns[k - 2]
+        before = columns[-2:]
+        return columns[2:].T
+
+    return following

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.grouped_weights import products, sum_products
+from qualm.runners.contracts.grouped_weights import cosines, sum_cosines
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_interval
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
 
-Complexes = NDArray[np.complex128]
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
 META = MetricMeta(higher_is_better=False, interval="own", compared_by="ece_debiased", row_by_row=True)
@@ -27,9 +26,10 @@ FEW = 48
 """Waves that are summed at first."""
 OF_INTERVAL = 64
 STEPS = 14
-NEAR = 16
-LAST_WAVE = 9 / math.pi
-"""exp(-9^2 / 2) is 3e-18."""
+TOGETHER = 128
+"""Resamples that are smoothed at once."""
+LAST_WAVE = 7 / math.pi
+"""exp(-7^2 / 2) is 2e-11."""
 
 
 def ece_smooth(
@@ -50,38 +50,11 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    far, near = _wave_factors(confidence, (correct - confidence) * chosen)
-    count = (weights @ chosen)[:, None]
-
-    def means(first: int, last: int) -> Floats:
-        return ratio(sum_products(weights, far(first // NEAR, last // NEAR), near), count)
-
-    return _error_and_bandwidth(means)[0]
+    sums, count = sum_cosines(weights, (correct - confidence) * chosen, confidence), (weights @ chosen)[:, None]
+    return _error_and_bandwidth(lambda number: ratio(sums(number), count))[0]
 
 
-def _wave_factors(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Complexes], Complexes]:
-    """Return (far, near), factors whose real products are factor * cos(pi k confidence).
-
-    Returns:
-        A function that gives columns first..last - 1 of (n, WAVES / NEAR), and (n, NEAR).
-    """
-    turn = np.exp(1j * np.pi * confidence)
-    near, known = np.ones((len(turn), NEAR), dtype=np.complex128), 1
-    while known < NEAR:
-        np.multiply(near[:, :known], turn[:, None], out=near[:, known : 2 * known])
-        turn, known = turn * turn, 2 * known
-    blocks = [factor.astype(np.complex128)]
-
-    def far(first: int, last: int) -> Complexes:
-        last = min(last, WAVES // NEAR)
-        while len(blocks) < last:
-            blocks.append(blocks[-1] * turn)
-        return np.stack(blocks[first:last], axis=1)
-
-    return far, near
-
-
-def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
+def _error_and_bandwidth(means: Callable[[int], Floats]) -> tuple[Floats, Floats]:
     """Return (errors, bandwidths), (B,) each: the last step below its error; NaN if none.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
@@ -89,10 +62,10 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
     error there is not above the bandwidth.
 
     Args:
-        means: gives (B, last - first) means of (correct - confidence) cos(pi k confidence), k = first..last - 1.
+        means: gives the next (B, number) means of (correct - confidence) cos(pi k confidence), from k = 0 on.
     """
     size = (1 - LEAST) / 2**STEPS
-    spectrum = means(0, FEW)
+    spectrum = means(FEW)
     errors, low, high = np.full(len(spectrum), np.nan), np.zeros(len(spectrum), dtype=np.int64), np.full(len(spectrum), 2**STEPS)
     left = np.flatnonzero(~np.isnan(spectrum[:, 0]))
     # The error is no smaller than the mean gap.
@@ -105,8 +78,8 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
             place[left] = (low[left] + high[left]) // 2
         here = np.clip(place[left], low[left] + (step > 0), high[left] - 1).astype(np.int64)
         bandwidth = LEAST + size * here
-        while (known := spectrum.shape[1]) < min(WAVES, 1 + LAST_WAVE / bandwidth.min()):
-            spectrum = np.hstack([spectrum, means(known, known + FEW)])
+        if (missing := min(WAVES, 1 + LAST_WAVE / bandwidth.min()) - spectrum.shape[1]) > 0:
+            spectrum = np.hstack([spectrum, means(FEW * math.ceil(missing / FEW))])[:, :WAVES]
         at_bandwidth = smoothed(spectrum, bandwidth, left)
         above = at_bandwidth > bandwidth
         errors[left[above | (here == 0)]] = at_bandwidth[above | (here == 0)]
@@ -128,22 +101,22 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
     with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
-    so half of the places are enough. Waves that smoothing makes smaller than a double's precision are left out.
+    so half of the places are enough. Waves that smoothing makes smaller than 2e-11 are left out.
 
     Args:
         spectrum: (B, waves).
         bandwidth: (b,)
         chosen: (b,) rows of the spectrum; by default all.
     """
-    errors, needed = np.empty(len(bandwidth)), np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
     rows, cosines = np.arange(len(spectrum)) if chosen is None else chosen, _cosines(WAVES, WAVES // 2)
-    stage = -(-needed // NEAR) if len(needed) > FEW else np.full(len(needed), -(-needed.max() // NEAR))
-    for waves in np.unique(stage):  # those of wide bandwidths need few
-        here = np.flatnonzero(stage == waves)
-        k = np.arange(min(NEAR * waves, spectrum.shape[1]))
-        damped = spectrum[rows[here], : len(k)] * np.exp(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2))
+    needed = np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
+    errors, order = np.empty(len(bandwidth)), np.argsort(needed)
+    for start in range(0, len(order), TOGETHER):  # those of wide bandwidths need few
+        here = order[start : start + TOGETHER]
+        k = np.arange(needed[here[-1]])
+        damped = spectrum[rows[here], : len(k)] * np.exp(np.maximum(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2), -99.0))
         even, odd = (np.abs(damped[:, part::2] @ cosines[part : len(k) : 2]) for part in (0, 1))
-        errors[here] = np.maximum(even, odd, out=even).mean(axis=1)
+        errors[here] = np.add.reduce(np.maximum(even, odd, out=even), axis=1) / len(cosines.T)
     return errors
 
 
@@ -171,13 +144,16 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
-    far, near = _wave_factors(f, np.ones(len(f)))
-    shares = gap[:, None] / len(f)
-    own = _error_and_bandwidth(lambda a, b: ((far(a // NEAR, b // NEAR) * shares).T @ near).real.reshape(1, -1))[1]
-    bandwidth = max(2 / OF_INTERVAL, float(own[0]))
-    k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
+    waves, known = cosines(np.ones(len(f)), f), list[Floats]()
+
+    def means(number: int) -> Floats:
+        known.append(waves(number))
+        return gap[None] @ known[-1] / len(f)
+
+    bandwidth = max(2 / OF_INTERVAL, float(_error_and_bandwidth(means)[1][0]))
+    k = np.arange(math.ceil(1 + LAST_WAVE / bandwidth))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
-    kernel: Floats = products(far(0, len(k) // NEAR), near) @ damped / OF_INTERVAL
+    kernel: Floats = np.hstack(known)[:, : len(k)] @ damped / OF_INTERVAL
     kernel.flags.writeable = False
     return kernel
 

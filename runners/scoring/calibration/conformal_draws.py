@@ -49,7 +49,7 @@ NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
 NODES_OF_PART = 128
 """Number of nodes for a part of the questions, which has few thresholds and few groups."""
-WINDOW = 96
+WINDOW = 64
 AT_ONCE, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
 
@@ -191,8 +191,8 @@ class Redraw:
         """Return the numbers of exchangeable units that calibrate, one per question part."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
-        of_units = np.unique(np.stack([of_row[there], self.units[there]]), axis=1)[0]
-        return [int((of_units == p).sum()) for p in range(1 if self.parts is None else len(self.parts.names))]
+        parts = range(1 if self.parts is None else len(self.parts.names))
+        return [len(np.unique(self.units[there & (of_row == p)])) for p in parts]
 
     @cached_property
     def why_every_option(self) -> str:
@@ -297,20 +297,21 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
     unique = np.unique(totals)
     required = np.array([required_sum(int(total), alpha, quantile) for total in unique])[np.searchsorted(unique, totals)] - SUM_TOLERANCE
     limits = np.full(times, math.inf)
-    enough = required <= totals
+    left = np.flatnonzero(required <= totals)
     middle, width = int(n * min(1.0, float(required.sum() / max(1.0, totals.sum())))), WINDOW
-    while enough.any():
+    while len(left):
         low, high = max(0, middle - width), min(n, middle + width)
-        before = weights @ (share * (np.arange(n) < low))
-        inner = np.asarray(Weights(weights.counts, weights.group[low:high])) * share[low:high]
-        reached = before[:, None] + np.cumsum(inner, axis=1) >= required[:, None]
-        # Resamples whose threshold lies outside of the window wait for a wider one.
-        inside = enough & (before < required) & reached[:, -1]
-        limits[inside] = scores[low + reached[inside].argmax(axis=1)]
-        if inside.sum() == enough.sum() or (low == 0 and high == n):
+        counts = weights.counts if len(left) == times else weights.counts[left]
+        before = Weights(counts, weights.group) @ (share * (np.arange(n) < low))
+        reached = np.asarray(Weights(counts, weights.group[low:high])) * share[low:high]
+        np.cumsum(reached, axis=1, out=reached)
+        first = (reached < (required[left] - before)[:, None]).sum(axis=1)
+        inside = (before < required[left]) & (first < high - low)
+        limits[left[inside]] = scores[low + first[inside]]
+        if low == 0 and high == n:
             break
-        # Some thresholds lie outside of the window. They are few, so a wider one for all is cheaper than one for each.
-        width *= 4
+        # Resamples whose threshold lies outside of the window wait for a wider one.
+        left, width = left[~inside], 4 * width
     return limits
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.grouped_weights import Floats
+from qualm.runners.contracts.grouped_weights import Floats, number_groups
 from qualm.runners.scoring.limits import FLAT, critical, effective_groups, wilson_interval
 
 STRATA = 5
@@ -75,7 +76,7 @@ def mean_loss_interval(losses: Floats, least: Floats, most: Floats, group: Ints,
     >>> round(low, 3), round(high, 3)
     (0.01, 0.07)
     """
-    place = np.unique(group, return_inverse=True)[1]
+    place = number_groups(group)[0]
     n, groups = len(losses), int(place.max()) + 1
     # A partial rating may cost less than either end.
     least, most = np.minimum(least, losses), np.maximum(most, losses)
@@ -103,8 +104,19 @@ def mean_loss_interval(losses: Floats, least: Floats, most: Floats, group: Ints,
 
 
 def mean_gap_interval(confidence: Floats, correct: Floats, group: Ints, level: float) -> tuple[float, float]:
-    """Return the (low, high) interval of accuracy minus mean confidence."""
-    return mean_loss_interval(correct - confidence, -confidence, 1 - confidence, group, level)
+    """Return the (low, high) interval of accuracy minus mean confidence.
+
+    Several calibration errors of the same answers ask for it.
+    """
+    return _mean_gap_interval(
+        *(np.asarray(of, dtype=np.float64).tobytes() for of in (confidence, correct)), number_groups(group)[0].tobytes(), level
+    )
+
+
+@lru_cache(maxsize=32)
+def _mean_gap_interval(confidence: bytes, correct: bytes, group: bytes, level: float) -> tuple[float, float]:
+    claimed, losses = np.frombuffer(confidence), np.frombuffer(correct) - np.frombuffer(confidence)
+    return mean_loss_interval(losses, -claimed, 1 - claimed, np.frombuffer(group, dtype=np.int64), level)
 
 
 def mean_of_types_interval(
@@ -120,7 +132,7 @@ def mean_of_types_interval(
         level: For instance .95.
         mean: Of (k, types) shares, (k,).
     """
-    place = np.unique(group, return_inverse=True)[1]
+    place = number_groups(group)[0]
     groups, names = int(place.max()) + 1, np.unique(types)
     chosen = [types == name for name in names]
     shares = [weighted_share(outcomes[rows], weights[rows], place[rows], groups, level) for rows in chosen]

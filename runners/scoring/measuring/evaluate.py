@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import columns
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
 from qualm.registry.sample import ALL
+from qualm.runners.contracts.grouped_weights import number_groups
 from qualm.runners.contracts.metrics import missing_rows
 from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.data.aligned import Floats
@@ -255,7 +256,7 @@ def _task(selection: RowSelection, metric: Metric, readings: Readings, value: fl
         measured.calibrating = redraw.calibrating(part.bootstrap.whole)
         measured.why_no_interval = measured.why_no_interval or redraw.why_every_option
         if "target" in metric.plugin.declares and "covered" in rows.columns:
-            group = np.unique(rows.group[rows.is_counted], return_inverse=True)[1]
+            group = number_groups(rows.group[rows.is_counted])[0]
             measured.band = redraw.band(rows.universe[rows.scored & rows.counted], rows.columns["covered"][rows.is_counted], group)
     task = MetricTask(metric, arrays, rows.place, recorded, measured, rows.of_cell, rows.group, rows.is_counted, redraw)
     if (of := readings.recalibration) is not None:

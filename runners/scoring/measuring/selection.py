@@ -18,7 +18,6 @@ from qualm.runners.contracts.metrics import missing_rows
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import CHOICE_ONLY, OPEN_ONLY, Cell
-from qualm.runners.scoring.limits import effective_units
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import Metric
 
@@ -62,14 +61,20 @@ class ScoredRows:
         return int(self.is_counted.sum())
 
     @cached_property
+    def _counted_rows(self) -> NDArray[np.int64]:
+        """Return the number of counted rows of each group."""
+        return np.bincount(self.group[self.is_counted])
+
+    @cached_property
     def counted_groups(self) -> NDArray[np.int64]:
         """Return the distinct codes of the groups with counted rows, ascending."""
-        return np.flatnonzero(np.bincount(self.group[self.is_counted]))
+        return np.flatnonzero(self._counted_rows)
 
     @cached_property
     def units(self) -> float:
-        """Return the effective number of groups that the metric is over."""
-        return effective_units(self.group[self.is_counted])
+        """Return the effective number of groups that the metric is over, as `limits.effective_units`."""
+        rows = self._counted_rows
+        return float(rows.sum() ** 2 / max(1, rows @ rows))
 
     @cached_property
     def group_places(self) -> NDArray[np.int64]:

@@ -3,24 +3,24 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from qualm.runners.contracts.grouped_weights import products
+from qualm.runners.contracts.grouped_weights import sum_cosines
 from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
     _error_and_bandwidth,
-    _wave_factors,
     ece_smooth,
     interval,
     null_test,
     smoothed,
 )
-from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.bootstrap import Bootstrap, SideBySide
 
 N = 120
 RNG = np.random.default_rng(0)
 CONFIDENCE = 0.5 + 0.5 * RNG.random(N)
 CORRECT = (RNG.random(N) < CONFIDENCE - 0.2) * 1.0
+GAP = CORRECT - CONFIDENCE
 
 
 def by_hand(confidence, correct):
@@ -71,15 +71,14 @@ def test_every_resample_equals_the_drawn_rows():
         assert value == pytest.approx(alone)
 
 
-def test_waves_are_cosines():
-    gap = CORRECT - CONFIDENCE
-    far, near = _wave_factors(CONFIDENCE, gap)
-    first, others = far(0, 3), far(3, WAVES)
-    np.testing.assert_allclose(
-        np.hstack([products(part, near) for part in (first, others)]),
-        np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None],
-        atol=1e-13,
-    )
+@pytest.mark.parametrize("weigh", [np.asarray, lambda weights: weights, SideBySide])
+def test_sums_of_cosines(weigh):
+    (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
+    times = 5 if weigh is SideBySide else 1
+    place = np.random.default_rng(1).random(times * N)
+    columns = np.cos(np.pi * np.outer(place, np.arange(97))) * np.tile(GAP, times)[:, None]
+    sums = sum_cosines(weigh(weights), np.tile(GAP, times), place)
+    np.testing.assert_allclose(np.hstack([sums(30), sums(67)]), weigh(weights) @ columns, atol=1e-8)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
@@ -97,7 +96,8 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
 
 
 def at_own_bandwidth(spectrum):
-    return _error_and_bandwidth(lambda first, last: spectrum[:, first:last])
+    waves = iter(spectrum.T)
+    return _error_and_bandwidth(lambda number: np.stack([next(waves, spectrum[:, -1]) for _ in range(number)], axis=1))
 
 
 def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
