@@ -1,7 +1,6 @@
 """Stage `calibrate`: conformal thresholds from the clean calibration rows, prediction sets of every row of every variant."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, greedy_by_variant, option_probabilities
 from qualm.runners.data.calibration_split import Bools, Floats
 from qualm.runners.data.splits import read_scored
-from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.records import make_table, publish_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.calibration.conformal_band import band, design_effect, exchangeable_unit, independent_rows
 from qualm.runners.scoring.calibration.conformal_draws import precision
@@ -65,10 +64,8 @@ def run(stage: Stage) -> None:
         stage.count(parts_without_a_threshold=lacking)
     if infinite := sum(bool(np.isinf(limit.get("threshold", 0))) for limit in limits):
         stage.count(settings_without_a_threshold=infinite)
-    for name, table, schema in (("sets", whole, CONFORMAL_SETS), ("thresholds", limits, CONFORMAL_THRESHOLDS)):
-        made_file = stage.scratch / f"{name}.parquet"
-        write_table(made_file, table, schema, stage.provenance)
-        stage.publish(made_file, Path(stage.outputs[name]))
+    publish_table(stage, "sets", whole, CONFORMAL_SETS)
+    publish_table(stage, "thresholds", limits, CONFORMAL_THRESHOLDS)
 
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:
@@ -164,11 +161,11 @@ def _table(
         missing = missing | without
     truth = samples.truth[rows]
     masks = (inside * (np.uint64(1) << np.arange(inside.shape[1], dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
-    columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in same.items()} | {
+    columns = {
         "sample_id": samples.ids.take(pa.array(rows)),
         "is_calibration": pa.array(calibrates[rows]),
         "set_mask": pa.array(masks, mask=missing),
         "set_size": pa.array(inside.sum(axis=1).astype(np.int16), mask=missing),
         "covered": pa.array(inside[np.arange(len(rows)), np.maximum(truth, 0)], mask=missing | (truth < 0) | without),
     }
-    return pa.table({name: columns[name] for name in CONFORMAL_SETS.names}, schema=CONFORMAL_SETS)
+    return make_table(CONFORMAL_SETS, same, columns)
