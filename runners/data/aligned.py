@@ -308,9 +308,13 @@ def plugin_column(values: pa.ChunkedArray) -> Any:
 
 
 def plugin_columns(columns: Mapping[str, pa.ChunkedArray], among: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], dict[str, Any]]:
-    """Return (the rows of a mask (n,) that have all columns, name -> their values); {} for no row.
+    """Return (mask (n,) of the rows with all columns, name -> values there); {} for no row.
 
-    Values are converted as by `plugin_column`.
+    Args:
+        among: (n,) the rows to choose from.
+
+    Returns:
+        The values are converted as by `plugin_column`.
     """
     rows = among.copy()
     for values in columns.values():

@@ -107,7 +107,7 @@ class ProbedAnswers:
     """The file of what was inside the model; None where the probe does not read it."""
 
     def designs(self, variant: str, rows: Bools) -> Iterator[tuple[Ints, ProbeDesign]]:
-        """Yield (row numbers, design) of the rows that have all columns, a part in memory at a time."""
+        """Yield (row numbers, design) of the rows that have all columns, in parts."""
         where = f"{self.where}, {variant}"
         plain = [name for name in self.probe.reads if not is_internal(name)]
         inside = [parse_internal(name) for name in self.probe.reads if is_internal(name)]
@@ -130,7 +130,12 @@ class ProbedAnswers:
                 yield places[chosen], self.probe.design(handed, int(chosen.sum()), where)
 
     def training_data(self, targets: Floats, rows: Bools) -> TrainingData | None:
-        """Return the clean answers of `rows` (n,) that have features and a target (n,); None if none has."""
+        """Return the clean answers of a mask that have features and targets; None if none has.
+
+        Args:
+            targets: (n,) NaN where unknown.
+            rows: (n,) the answers to learn from.
+        """
         usable = rows & np.isfinite(targets)
         beside = dict(self._features_beside(usable)) if self.probe.beside else {}
         parts = []
