@@ -49,7 +49,10 @@ LOADERS = 2
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):  # type: ignore[misc]
-    """Writer of checkpoints that replaces each file atomically; Lightning's own goes through the temporary folder."""
+    """Writer of checkpoints that replaces each file atomically.
+
+    Lightning's own goes through the temporary folder.
+    """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         with atomic.file(Path(path), durable=True) as partial, partial.open("wb") as handle:

@@ -38,7 +38,7 @@ class BadRecords:
 
 
 class DatasetWriter:
-    """Writes one dataset folder, `samples.parquet` and `images/`, and counts both in the stage."""
+    """Writes `samples.parquet` and `images/` of a dataset, and counts both in the stage."""
 
     def __init__(self, stage: Stage, bad: BadRecords) -> None:
         """Start with an empty folder in the stage's scratch folder."""
@@ -123,7 +123,7 @@ class DatasetWriter:
         return before - table.rows
 
     def keep(self, chosen: Set[str]) -> int:
-        """Keep the samples with these ids, and the images that they name; return how many are dropped."""
+        """Drop samples without these ids, and images that none needs; return how many samples."""
         if len(chosen) == self.n_samples:
             return 0
         return self.rewrite(row for row in iterate_rows(self.table, SAMPLES) if row["sample_id"] in chosen)
