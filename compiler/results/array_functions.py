@@ -125,7 +125,7 @@ def estimator(plugin: Plugin) -> Function:
 
     def function(*positional: Any, **named: Any) -> Floats:
         from qualm.runners.contracts.estimators import EstimatorContext
-        from qualm.runners.stages.estimate import LabelledEstimator, estimator_values
+        from qualm.runners.scoring.apply_estimator import LabelledEstimator, estimator_values
 
         inputs, ref, read = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name, column in read.items() if column is not None and name not in inputs])

@@ -3,7 +3,7 @@
 Rows are matched by id, never by position. An unknown or repeated id stops the run; missing values are NaN.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -305,3 +305,19 @@ def plugin_column(values: pa.ChunkedArray) -> Any:
     if pa.types.is_string(values.type):
         return values.to_pylist()
     return values.to_numpy().astype(np.float64)
+
+
+def plugin_columns(columns: Mapping[str, pa.ChunkedArray], among: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], dict[str, Any]]:
+    """Return (mask (n,) of the rows with all columns, name -> values there); {} for no row.
+
+    Args:
+        among: (n,) the rows to choose from.
+
+    Returns:
+        The values are converted as by `plugin_column`.
+    """
+    rows = among.copy()
+    for values in columns.values():
+        rows &= pc.is_valid(values).to_numpy(zero_copy_only=False)
+    chosen = pa.array(rows)
+    return rows, {name: plugin_column(values.filter(chosen)) for name, values in columns.items()} if rows.any() else {}

@@ -146,3 +146,20 @@ def file_digest(root: Path, folder: str) -> str:
         return f"md5 {read_dvc_file(pointer)['outs'][0]['md5']}"
     except (DvcStateError, KeyError):
         return say.NOT_READABLE
+
+
+def library_versions(results: Report) -> list[tuple[str, str]]:
+    """Return (library, versions) from the tables' provenance; several if machines differ."""
+    versions_of: dict[str, set[str]] = {}
+    for record in results.provenance:
+        versions: Mapping[str, str] = record.get("libraries", {})
+        for library, version in versions.items():
+            versions_of.setdefault(visible(library, 40), set()).add(visible(version, 40))
+    return [(library, ", ".join(sorted(versions_of[library]))) for library in sorted(versions_of)]
+
+
+def metric_list(results: Report) -> list[tuple[str, str, str]]:
+    """Return (title, direction, summary) of every metric on the page."""
+    by_plugin = {a.plugin: a for a in results.labels.values()}
+    direction = {True: say.HIGHER_IS_BETTER, False: say.LOWER_IS_BETTER, None: say.NO_DIRECTION}
+    return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in by_plugin.values()]

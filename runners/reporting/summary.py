@@ -1,10 +1,12 @@
-"""The first table of the report: every model's main metrics, with intervals, marks, n and scored share."""
+"""The head of the report: facts on the spec, and its first table, every model's main metrics, with intervals, marks, n and scored share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from qualm.registry import baseline_model
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.leaderboard import Table, TableCell, format_counts, models_of, table_cell, undefined_columns
@@ -73,3 +75,35 @@ def _main(results: Report, dataset: str) -> Iterator[Label]:
 
 def _title(label: Label) -> str:
     return f"{label.title} {label.arrow}".strip()
+
+
+def page_facts(results: Report) -> list[tuple[str, str]]:
+    """Return the (name, text) facts below the title: models, datasets, answers, judge, sets."""
+    scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
+    facts = [
+        (say.SPEC, results.stage.spec),
+        (say.MODELS_FACT, _models(results)),
+        (say.DATASETS, f"{len(results.datasets)}"),
+    ]
+    if variants := results.stage.params.get("variants"):
+        facts.append((say.PERTURBATIONS, _perturbations(variants)))
+    answers = f"{results.answers.height:,}" if results.answers.height else say.UP_TO_EACH.format(n=scored)
+    facts.append((say.CLEAN_ANSWERS if variants else say.ANSWERS, answers))
+    if results.judge:
+        facts.append((say.JUDGE, results.judge))
+    if results.main_setting:
+        facts.append((say.CONFORMAL, results.main_setting))
+    return [(k, visible(v, 120)) for k, v in facts]
+
+
+def _perturbations(variants: Sequence[Mapping[str, Any]]) -> str:
+    kinds = len({variant["plugin"] for variant in variants})
+    return f"{kinds:,}" if kinds == len(variants) else say.IN_VARIANTS.format(kinds=kinds, variants=len(variants))
+
+
+def _models(results: Report) -> str:
+    """Return text: numbers of models, of abstaining or recalibrated ones, and of baselines."""
+    blind = sum(map(bool, map(baseline_model, results.models)))
+    versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
+    counts = [(versions, say.WITH_ABSTENTION_OR_RECALIBRATION), (blind, say.BASELINES_IGNORING_THE_IMAGE)]
+    return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])

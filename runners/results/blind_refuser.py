@@ -6,17 +6,34 @@ image; one that is no better than the image-only refuser may have learnt traces 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from qualm.runners.data.aligned import Floats, Ints, Samples
-from qualm.runners.data.splits import TRAIN
-from qualm.runners.results.blind_classifiers import Bools, Fitted, cross_fitted, image_classifier, question_classifier, why_too_few
-from qualm.runners.results.shortcuts import TrainTestRows, questions_of, sampled_image_features
+from qualm.registry import BLIND
+from qualm.registry.sample import ABSTENTIONS
+from qualm.runners.data.aligned import Floats, Ints, Samples, read_samples
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import TRAIN, scored_rows
+from qualm.runners.results.blind_classifiers import (
+    Bools,
+    Fitted,
+    cross_fitted,
+    image_classifier,
+    predicts_unanswerable,
+    question_classifier,
+    why_too_few,
+)
+from qualm.runners.results.shortcuts import TrainTestRows, image_features, questions_of, sampled_image_features
+from qualm.runners.runtime.records import make_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.apply_abstention import ALL, Outcome
+from qualm.runners.scoring.cells import Cell
 
 OWN, POOLED, IN_TURN = "train", "train of others", "in turn"
 Classifier = Callable[[Any, Bools], Fitted]
@@ -33,6 +50,73 @@ class RefuserPredictions:
     learnt: str
     """Training rows: OWN, POOLED or IN_TURN."""
     why: str = ""
+
+
+class BlindRefuser:
+    """A text-only or image-only classifier put in front of models, to abstain for them."""
+
+    def __init__(self, stage: Stage, way: str) -> None:
+        """Train a refuser per dataset; `way`, one of REFUSERS, says what it sees."""
+        self.stage, self.way, self.method = stage, way, BLIND[way]
+        self.name = self.method.replace("_", " ")
+        self.models = frozenset(stage.params.get(self.method, ()))
+        self._refusers: dict[str, RefuserPredictions] = {}
+        if self.models:
+            sets = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
+            sets = {name: samples for name, samples in sets.items() if not samples.n_options.all()}
+            scored = {name: scored_rows(stage, samples) for name, samples in sets.items()}
+            self._refusers = predict_refusals(sets, scored, 0, self._features(sets) if way == "picture_refuser" else None)
+
+    def _features(self, names: Iterable[str]) -> dict[str, Callable[[Ints], Floats]]:
+        folders = self.stage.inputs["datasets"]
+        return {name: partial(image_features, DatasetFolder(name, Path(folders[name]))) for name in names}
+
+    def check(self) -> None:
+        """Count datasets without a trained classifier; raise StageError if all are."""
+        silent = {name: r.why for name, r in self._refusers.items() if r.why}
+        if self.models and len(silent) == len(self._refusers):
+            reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no dataset has open questions"
+            raise StageError(f"{self.name}: there is nothing to learn from ({reasons}); take `{self.way}` out of the spec's `blind:`")
+        self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
+
+    def apply(self, cells: list[Cell], scored: Bools) -> Outcome:
+        """Return rule rows and ABSTENTIONS tables of one model's answers to one dataset."""
+        first, samples = cells[0], cells[0].samples
+        refuser = self._refusers[samples.name]
+        if refuser.why:
+            return [], []
+        if any("pred_is_idk" not in cell.columns for cell in cells):
+            raise StageError(
+                f"{self.name}, model '{first.model}', dataset '{samples.name}': its open answers were not judged; add a judge to the spec"
+            )
+        counted = scored & (samples.n_options == 0) & ~np.isnan(refuser.probability)
+        refuses = predicts_unanswerable(refuser.probability) & counted
+        taught = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}[
+            refuser.learnt
+        ]
+        sees = "picture" if self.way == "picture_refuser" else "question"
+        statement = f"Refuses by the {sees} alone, taught by {taught}; a refusal's confidence is the probability that there is no answer."
+        same = {"model": first.model, "dataset": samples.name, "method": self.method}
+        numbers = {"threshold": 0.5, "n_fit": refuser.n_learnt, "n_abstained": int(refuses.sum()), "n": int(counted.sum())}
+        rule_row = same | numbers | {"part": ALL, "attained": True, "statement": statement, "fit": refuser.learnt}
+        return [rule_row], [_refused_table(cell, refuser.probability, self.method) for cell in cells]
+
+
+def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
+    """Return ABSTENTIONS rows of a cell's open answers under a blind classifier."""
+    judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
+    rows = np.flatnonzero(judged)
+    refuses, unknown = predicts_unanswerable(probability[rows]), np.isnan(probability[rows])
+    confidence = np.where(refuses, probability[rows], cell.columns["confidence"][rows])
+    texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "method": method}
+    columns = {
+        "sample_id": cell.samples.ids.take(pa.array(rows)),
+        "confidence": pa.array(confidence, mask=np.isnan(confidence)),
+        "threshold": pa.array(np.full(len(rows), 0.5)),
+        "abstains": pa.array(refuses, mask=unknown),
+        "is_fit": pa.array(np.zeros(len(rows), dtype=bool)),
+    }
+    return make_table(ABSTENTIONS, texts, columns)
 
 
 def predict_refusals(

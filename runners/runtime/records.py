@@ -17,6 +17,7 @@ from qualm.registry.formats.atomic import create_folder
 from qualm.registry.sample import AS_GIVEN
 from qualm.registry.text import ProjectError
 from qualm.runners.runtime.precision import FINEST, round_result
+from qualm.runners.runtime.stage import Stage
 
 _NOTHING = (
     "{}: expected a Parquet table, found nothing; `qualm plan` shows which stage makes it, `dvc pull` fetches what others have computed"
@@ -50,6 +51,25 @@ def write_table(
     table = table.replace_schema_metadata(_metadata(schema, provenance))
     with atomic.file(path) as partial:
         pq.write_table(table, partial, compression="zstd", row_group_size=GROUP_ROWS)
+
+
+def publish_table(stage: Stage, name: str, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+    """Write one table of the stage's outputs as Parquet, and publish it."""
+    file = stage.scratch / f"{name}.parquet"
+    write_table(file, rows, schema, stage.provenance)
+    stage.publish(file, stage.outputs[name])
+
+
+def make_table(schema: pa.Schema, texts: Mapping[str, str], columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Return a table of a schema: columns (n,), and texts that are the same in all n rows."""
+    n = len(next(iter(columns.values())))
+    filled = {**{name: pa.repeat(pa.scalar(text, pa.string()), n) for name, text in texts.items()}, **columns}
+    return pa.table({name: filled[name] for name in schema.names}, schema=schema)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON with sorted keys, equal bytes for equal values."""
+    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:

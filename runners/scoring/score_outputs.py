@@ -20,7 +20,6 @@ from qualm.registry.sample import (
     RECALIBRATED,
     SCORES,
 )
-from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.score_table import shown_values, split_labels
@@ -64,13 +63,6 @@ def as_score_rows(found: Scoring, rows: list[dict[str, Any]], schema: pa.Schema)
     if schema is not LABELLED_SCORES:
         return rows, schema
     return split_labels(pa.Table.from_pylist(rows, schema=schema), found.stage.params, found.judges), SCORES
-
-
-def publish_table(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, schema: pa.Schema) -> None:
-    """Write one table of the stage's outputs as Parquet, and publish it."""
-    file = stage.scratch / f"{name}.parquet"
-    write_table(file, rows, schema, stage.provenance)
-    stage.publish(file, stage.outputs[name])
 
 
 def publish_metrics(stage: Stage, labelled: pa.Table) -> None:

@@ -22,13 +22,13 @@ from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
-from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.data_cards import CardTable, DataCard, parents_and_sources, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
+from qualm.runners.data.writing.assembled_images import AssembledPictures
 from qualm.runners.results import shortcuts
-from qualm.runners.runtime.records import ShardWriter, read_table, write_table
+from qualm.runners.runtime.records import ShardWriter, publish_table, read_table, write_json, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
 KIND = StageKind(
@@ -108,9 +108,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     """Publish and return rows on text-only and image-only classifiers; warn about shortcuts."""
     name = stage.params["dataset"]
     rows = shortcuts.read_shortcuts(name, folder)
-    file = stage.scratch / "shortcuts.parquet"
-    write_table(file, rows, SHORTCUTS, stage.provenance)
-    stage.publish(file, stage.outputs["shortcuts"])
+    publish_table(stage, "shortcuts", rows, SHORTCUTS)
     rows = shortcuts.with_design(rows, read_samples(name, folder))
     for line in shortcuts.describe_shortcuts(rows):
         print(f"{stage.key}: shortcut: {line}", file=sys.stderr)
@@ -200,6 +198,4 @@ def _write_facts(
     whole = {**counts, "recipes": about_recipes, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
     for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
         if content is not None:
-            (folder / name).write_text(
-                json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
-            )
+            write_json(folder / name, content)

@@ -4,7 +4,6 @@ What comes out is a dataset like the one that went in, with `verification.json` 
 images that no sample names any more go, and whatever else the adapter left stays.
 """
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from qualm.runners.data.curation import CurationError, curate, without_lone_pair
 from qualm.runners.data.data_cards import DataCard, parents_and_sources, write_card
 from qualm.runners.data.splits import split_rule
 from qualm.runners.data.statistics import VERIFICATION
-from qualm.runners.runtime.records import ShardWriter, iterate_rows, read_table, write_table
+from qualm.runners.runtime.records import ShardWriter, iterate_rows, read_table, write_json, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
 KIND = StageKind(
@@ -88,7 +87,5 @@ def _write(stage: Stage, source: Path, folder: Path, remaining: pa.Table, facts:
     needed = all_ids(remaining["image_id"].to_pylist())
     with ShardWriter(folder / "images", IMAGES) as pictures:
         pictures.extend(row for row in iterate_rows(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
-    (folder / VERIFICATION).write_text(
-        json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
-    )
+    write_json(folder / VERIFICATION, facts)
     stage.count(samples=remaining.num_rows, images=pictures.rows)

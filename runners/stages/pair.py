@@ -4,7 +4,6 @@ The folder holds `samples.parquet` (whole pairs only), `images/` (new images onl
 `recipe.json` (what was made of what, how many, what was dropped by reason).
 """
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.rows import as_row
 from qualm.runners.runtime.progress import progress
-from qualm.runners.runtime.records import ShardWriter, write_table
+from qualm.runners.runtime.records import ShardWriter, write_json, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
 KIND = StageKind(
@@ -56,9 +55,7 @@ def run(stage: Stage) -> None:
         **({"limit": params["limit"]} if context.limit else {}),
         **context.notes,
     }
-    (folder / "recipe.json").write_text(
-        json.dumps(recipe, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
-    )
+    write_json(folder / "recipe.json", recipe)
     stage.count(pairs=len(samples) // 2, **{f"dropped ({reason})": n for reason, n in sorted(context.dropped.items())})
     stage.count(**context.counters)
     stage.publish(folder, stage.outputs["pairs"])

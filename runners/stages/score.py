@@ -6,11 +6,12 @@ from qualm.registry import MACRO, baseline_model
 from qualm.registry.sample import CORRELATIONS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.results import confidence_weighted_accuracy, perturbation
+from qualm.runners.runtime.records import publish_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.curves import FIELDS
-from qualm.runners.scoring.score_outputs import as_score_rows, labelled_scores, publish_metrics, publish_plot, publish_table, score_tables
+from qualm.runners.scoring.score_outputs import as_score_rows, labelled_scores, publish_metrics, publish_plot, score_tables
 
 KIND = StageKind(
     title="Score everything, with intervals",

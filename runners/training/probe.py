@@ -19,12 +19,17 @@ import torch
 from numpy.typing import NDArray
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryCalibrationError
 
+from qualm.registry.sample import PROBE_FITS
 from qualm.runners.contracts.probes import ProbeDesign
+from qualm.runners.runtime.precision import stored_value
 from qualm.runners.runtime.threads import one_thread
+from qualm.runners.training.probe_data import ProbeTask, TrainingData, concatenate
 
 Floats = NDArray[np.float64]
 MAX_STEPS = 2000
 """Maximum steps of logistic regression, which converges long before."""
+MIN_ANSWERS = 5
+"""Answers of each class without which no probe is trained."""
 HELD_OUT = 0.2
 """Share of the groups on which a probe that has learnt from the others is measured."""
 
@@ -89,6 +94,45 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
         return torch.optim.LBFGS(
             self.network.parameters(), max_iter=MAX_STEPS, tolerance_grad=1e-9, tolerance_change=1e-14, line_search_fn="strong_wolfe"
         )
+
+
+def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> tuple[dict[str, Any], TrainedProbe | None]:
+    """Train a probe on some datasets; return (PROBE_FITS numbers, the probe or None).
+
+    Without a probe, `why` of the numbers holds the reason.
+    """
+    facts: dict[str, Any] = dict.fromkeys(PROBE_FITS.names[4:]) | {"n": 0, "n_groups": 0}
+    if not datasets:
+        return facts | {"why": "there are no answers to learn from"}, None
+    numbered = [replace(own, groups=np.array([f"{i}/{group}" for group in own.groups])) for i, own in enumerate(datasets)]
+    data = concatenate(numbered)
+    facts |= {"n": len(data.targets), "n_groups": len(np.unique(data.groups))}
+    targets = data.targets
+    if task.target is not None:
+        facts["threshold"] = threshold = best_split(targets)
+        targets = (targets > threshold).astype(np.float64) if threshold is not None else np.zeros(len(targets))
+    facts["share"] = float(targets.mean())
+    if min(targets.sum(), (1 - targets).sum()) < MIN_ANSWERS:
+        kind = "are wrong" if task.target is None else f"have a high {task.target}"
+        return facts | {"why": f"{targets.sum():g} of {len(targets)} answers {kind}; expected at least {MIN_ANSWERS} of each class"}, None
+    if data.beside is not None and not np.isfinite(data.beside).all(axis=1).any():
+        return facts | {"why": f"there are no answers under '{task.beside}' to compare with"}, None
+    trained = train_probe(data.design, targets, seed, data.beside)
+    measured = validate_probe(data.design, targets, data.groups, seed, data.beside)
+    return facts | {f"val_{measure}": stored_value(value) for measure, value in measured.items()}, trained
+
+
+def best_split(values: Floats) -> float | None:
+    """Return the threshold with least squared error around both means; None if all are equal.
+
+    >>> best_split(np.array([0.0, 0.1, 1.0, 1.1]))
+    0.1
+    """
+    ordered = np.sort(values)
+    sums, n = np.cumsum(ordered), len(ordered)
+    low = np.arange(1, n)
+    between = np.where(ordered[1:] > ordered[:-1], sums[:-1] ** 2 / low + (sums[-1] - sums[:-1]) ** 2 / (n - low), -np.inf)
+    return float(ordered[int(between.argmax())]) if n > 1 and np.isfinite(between).any() else None
 
 
 def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
+from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
 from qualm.runners.reporting import sentences as say
@@ -241,3 +244,22 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
 
 
 READS = ("shortcuts",)
+
+
+def describe_samples(results: Report, dataset: str) -> str:
+    """Return counts of a dataset as text: `600 questions (600 open-ended) · 200 images`."""
+    samples = results.samples.get(dataset)
+    if samples is None:
+        return say.SAMPLES_NOT_AVAILABLE
+    choice = int((samples["choices"].list.len().fill_null(0) > 0).sum())
+    of_both = say.CHOICE_AND_OPEN if 0 < choice < samples.height else say.CHOICE if choice else say.OPEN_ENDED
+    parts = [of_both.format(n=samples.height, choice=choice, open=samples.height - choice)]
+    images = len(all_ids(samples["image_id"].unique().to_list()))
+    parts.append(say.IMAGES.format(n=images) if images else say.TEXT_ONLY)
+    groups = samples.filter(pl.col("group").fill_null("") != "")["group"].n_unique()
+    if groups:
+        parts.append(say.GROUPS.format(n=groups))
+    unanswerable = int((~samples["answerable"].fill_null(True)).sum())
+    if unanswerable:
+        parts.append(say.UNANSWERABLE.format(n=unanswerable))
+    return " · ".join(parts)

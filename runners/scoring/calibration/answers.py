@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry.sample import RECALIBRATED
+from qualm.runners.runtime.records import make_table
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell
 
@@ -23,7 +24,7 @@ def recalibrated_answers(cell: Cell, recalibration: Recalibration) -> pa.Table:
         "method": recalibration.method,
     }
     ends = np.full((2, cell.samples.n), np.nan) if recalibration.ends is None else recalibration.ends
-    columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in texts.items()} | {
+    columns = {
         "estimator": pa.array([recalibration.of or None] * len(rows), pa.string()),
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(confidence[rows], mask=np.isnan(confidence[rows])),
@@ -31,4 +32,4 @@ def recalibrated_answers(cell: Cell, recalibration: Recalibration) -> pa.Table:
         "is_calibration": pa.array(fitted[rows]),
         **{name: pa.array(end[rows], mask=np.isnan(end[rows])) for name, end in zip(("p0", "p1"), ends, strict=True)},
     }
-    return pa.table({name: columns[name] for name in RECALIBRATED.names}, schema=RECALIBRATED)
+    return make_table(RECALIBRATED, texts, columns)

@@ -13,6 +13,7 @@ import pytest
 
 from qualm.registry.sample import IMAGES, RANKINGS
 from qualm.runners.reporting import figures
+from qualm.runners.reporting import page as html
 from qualm.runners.reporting.findings import MAX_FINDINGS
 from qualm.runners.reporting.load import model_orders, read_report
 from qualm.runners.reporting.sections import leaderboard
@@ -276,7 +277,7 @@ def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
     stage = fabricate(n=30).stage(examples=24)
     large, page = made(stage)
     assert sum(t == "article" for t, _ in page.elements) == 24 and "examples are shown" not in page.text
-    monkeypatch.setattr(report, "MOST_BYTES", len(large.encode()) - 1)
+    monkeypatch.setattr(html, "MOST_BYTES", len(large.encode()) - 1)
     text, page = made(stage)
     safe(text, page)
     assert "12 of 24 examples are shown, so that the page stays below" in page.text
@@ -285,7 +286,7 @@ def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
 
 
 def test_a_page_is_written_however_large(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "MOST_BYTES", 1)
+    monkeypatch.setattr(html, "MOST_BYTES", 1)
     _, page = made(fabricate(n=30).stage(examples=24))
     assert "3 of 24 examples are shown" in page.text
     assert sum(t == "article" for t, _ in page.elements) == 3

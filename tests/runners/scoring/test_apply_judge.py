@@ -6,7 +6,7 @@ from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref
-from qualm.runners.stages.judge import _places, _to_judge
+from qualm.runners.scoring.judge_queue import answers_in_words, sample_rows
 
 PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
 
@@ -52,6 +52,6 @@ def test_the_stage_hands_both_over():
     said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     table = pa.Table.from_pylist(said, schema=GENERATIONS)
-    made, answers = _to_judge(samples, table, _places(samples, table, "here"))
+    made, answers = answers_in_words(samples, table, sample_rows(samples, table, "here"))
     assert answers == [Answered("?", (), "soup", people=PEOPLE), Answered("?", ("red",), "soup")]
     assert [row["gt_is_idk"] for row in made] == [True, False]

@@ -14,6 +14,7 @@ from qualm.registry.plugins import registry
 from qualm.registry.preparations import PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import choose_stratified
+from qualm.runners.data.writing import dataset_writer
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -317,7 +318,8 @@ def prepared(monkeypatch, tmp_path, prepare, limit=None):
             yield Image(sample.image_id, b"png")
             yield sample
 
-    monkeypatch.setattr(data, "load", lambda kind, name: adapter if kind == "datasets" else prepare)
+    monkeypatch.setattr(data, "load", lambda kind, name: adapter)
+    monkeypatch.setattr(dataset_writer, "load", lambda kind, name: prepare)
     return selected(tmp_path, {"prepare": {"plugin": "p", "args": {"bang": "!"}}}, limit)
 
 

@@ -181,13 +181,6 @@ def test_the_question_is_the_samples_own(world, tmp_path):
         assert value == int(name[1]) + (10 if dataset == "d2" else 0)
 
 
-def test_draws_are_handed_over_by_their_numbers():
-    """Whatever the order of rows; the greedy answer, draws beyond those asked for and other samples are left out."""
-    rows = [("b", 3), ("a", 2), ("b", 0), ("b", 1), ("a", 1), ("c", 1), ("b", 4), ("b", 2)]
-    table = pa.table({"sample_id": [name for name, _ in rows], "draw": [draw for _, draw in rows]})
-    assert estimate._draw_places(pa.array(["a", "b"]), table, 3, "t").tolist() == [[4, 1, -1], [3, 7, 0]]
-
-
 def test_a_draw_twice_is_refused(world):
     path = Path("m1/d1.parquet")
     write_table(path, rows("clean", 0) + rows("clean", 0)[1:2], GENERATIONS)

@@ -12,7 +12,8 @@ import qualm.runners.stages.finetune as finetune
 from qualm.runners.contracts.finetunes import FinetuneError, TrainingRecipe
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.stages.finetune import checkpoint_plugins
+from qualm.runners.training import trainer
+from qualm.runners.training.trainer import checkpoint_plugins, count_micro_batches
 
 
 class Line(L.LightningModule):
@@ -57,7 +58,7 @@ def recipe(killed_at=None, asked=None):
 @pytest.fixture
 def stage(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(finetune, "LEG", 10)
+    monkeypatch.setattr(trainer, "LEG", 10)
     params = {"name": "line", "plugin": "scratch_vlm", "args": {}, "max_new_tokens": 8}
     outputs = {"model": "results/s/models/line", "log": "results/s/training/line.csv"}
     return Stage(
@@ -80,7 +81,7 @@ def test_small_models_are_trained_by_one_thread_whatever_there_are(stage, monkey
         torch.set_num_threads(2)
         train(stage, monkeypatch)
         assert torch.get_num_threads() == 2
-        monkeypatch.setattr(finetune, "SMALL", 1)
+        monkeypatch.setattr(trainer, "SMALL", 1)
         train(stage, monkeypatch)
     finally:
         torch.set_num_threads(before)
@@ -134,14 +135,14 @@ def test_a_checkpoint_of_other_parameters_is_not_used(stage, monkeypatch):
 @pytest.mark.parametrize(("micro", "devices", "pieces"), [(0, 3, 1), (4, 3, 1), (3, 3, 2), (2, 3, 2), (1, 3, 4), (3, 1, 4), (10, 1, 1)])
 def test_a_device_divides_its_share_of_ten_into_pieces_that_fit(micro, devices, pieces):
     shared = dataclasses.replace(recipe(), share=lambda step, part, parts: {}, batch_size=10)
-    assert finetune._count_micro_batches(shared, Settings(micro_batch=micro), devices) == pieces
+    assert count_micro_batches(shared, Settings(micro_batch=micro), devices) == pieces
 
 
 def test_a_recipe_without_shares_is_for_one_device():
     alone = dataclasses.replace(recipe(), share=None)
-    assert finetune._count_micro_batches(alone, Settings(micro_batch=1), 1) == 1
+    assert count_micro_batches(alone, Settings(micro_batch=1), 1) == 1
     with pytest.raises(FinetuneError, match="this recipe trains on one device, but the settings say 2; set QUALM_DEVICES=1"):
-        finetune._count_micro_batches(alone, Settings(), 2)
+        count_micro_batches(alone, Settings(), 2)
 
 
 def test_a_recipe_s_error_is_the_stage_s(stage, monkeypatch):

@@ -9,6 +9,7 @@ from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring import judge_queue
 from qualm.runners.stages import judge
 from tests.support.projects.stages import ref
 
@@ -20,7 +21,7 @@ def _here(tmp_path, monkeypatch, request):
     """However many answers are taken at a time, and judged together."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(judge, "_SLICE", request.param[0])
-    monkeypatch.setattr(judge, "AT_ONCE", request.param[1])
+    monkeypatch.setattr(judge_queue, "AT_ONCE", request.param[1])
 
 
 def sample(name, **more):

@@ -15,7 +15,9 @@ from qualm.runners.data.internals import schema, write_internals
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import judge, probe
+from qualm.runners.training import probe_data
 from qualm.runners.training.probe import train_probe
+from qualm.runners.training.probe_data import ProbeTask, probe_task
 from tests.support.projects.stages import stage
 
 N, D = 150, 6
@@ -121,40 +123,21 @@ def test_one_data_set_alone_has_no_other_to_learn_from(world):
     assert list(fits) == [("p_ik", "a")] and fits["p_ik", "a"]["learnt_from"] == "a" and {key[0] for key in values} == {"p_ik"}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        (5, None),
-        (4, "4 of 12 answers are wrong; expected at least 5 of each class"),
-        (7, None),
-        (8, "8 of 12 answers are wrong; expected at least 5 of each class"),
-    ],
-)
-def test_five_of_each_class_are_enough(tmp_path, monkeypatch, wrong, why):
-    features = np.random.default_rng(1).normal(size=(12, 2))
-    own = probe.TrainingData([ProbeDesign(features)], [np.repeat([1.0, 0.0], [wrong, 12 - wrong])], [np.arange(12) // 2])
-    task = probe._probe(asked())
-    weights = {}
-    of = stage("probe", {}, {}, [])
-    facts, classify = probe._train_classifier(of, task, "m", "p_ik", "", ["a", "b"], {"a": own, "b": probe.TrainingData()}, weights)
-    measured = [facts.pop(f"val_{name}") for name in ("accuracy", "calibration_error", "auroc")]
-    assert facts == {"n": 12, "n_groups": 6, "share": wrong / 12, "threshold": None, "why": why}
-    assert measured == [None] * 3 or (not why and all(0 <= value <= 1 for value in measured)), "the group held out may be of one kind"
-    assert (classify is None) == (why is not None) and bool(weights) == (why is None) and of.counters == ({} if why else {"probes": 1})
-
-
 def test_a_name_of_several_variants_is_none_to_compare_with(world):
-    task = probe._probe(asked("bicr", BICR))
-    answers = probe.ProbedAnswers(None, "here", dict.fromkeys(("clean", "blur@radius=2", "noise", "blur@radius=1")), None)
-    with pytest.raises(StageError, match=r"^here: expected one variant to compare with, got blur@radius=1, blur@radius=2; name one"):
-        list(probe._under(task, answers, np.ones(3, bool)))
+    rows = read_table(Path("a.parquet"), GENERATIONS).to_pylist()
+    write_table(Path("a.parquet"), rows + [row | {"variant": "blur@radius=1"} for row in rows if row["variant"] != "clean"], GENERATIONS)
+    with pytest.raises(
+        StageError, match=r"dataset 'a': expected one variant to compare with, got blur@radius=1, blur@radius=2.0; name one"
+    ):
+        world.run(asked("bicr", BICR))
 
 
 @pytest.mark.parametrize("features", [np.zeros(3), np.zeros((2, 4)), np.zeros((3, 1, 1))])
 def test_a_design_is_of_as_many_answers_as_it_was_handed(monkeypatch, features):
     monkeypatch.setattr(registry, "load", lambda kind, name: lambda *columns, **args: ProbeDesign(features))
+    task = probe_task(asked())
     with pytest.raises(StageError, match=r"features of 3 answers, \(3, d\)"):
-        probe._probe(asked()).design(dict.fromkeys(probe._probe(asked()).reads), 3, "here")
+        task.design(dict.fromkeys(task.reads), 3, "here")
 
 
 def test_one_that_has_learnt_from_other_data_alone_stands_beside_it(world):
@@ -240,20 +223,11 @@ def test_without_answers_to_compare_with_there_is_no_probe(world):
     assert world.counters["without a probe (there are no answers under 'dark' to compare with)"] == len(fits)
 
 
-@pytest.mark.parametrize(("values", "threshold"), [([0, 0, 3], 0), ([1, 1], None), ([0.2, 0.1, 0.9, 1.0, 0.8], 0.2)])
-def test_high_is_what_splits_best(values, threshold):
-    assert probe.best_split(np.array(values, dtype=float)) == threshold
-    if threshold is not None:
-        parts = [(np.array([v for v in values if v <= t]), np.array([v for v in values if v > t])) for t in sorted(set(values))[:-1]]
-        errors = [sum(((part - part.mean()) ** 2).sum() for part in both) for both in parts]
-        assert sorted(set(values))[int(np.argmin(errors))] == threshold
-
-
 def test_all_classifiers_of_a_probe_read_its_answers_once(world, monkeypatch):
     read, designed = [], []
-    greedy, design = probe.greedy_by_variant, probe.ProbeTask.design
-    monkeypatch.setattr(probe, "greedy_by_variant", lambda path, columns: read.append(path) or greedy(path, columns))
-    monkeypatch.setattr(probe.ProbeTask, "design", lambda self, handed, n, where: designed.append(where) or design(self, handed, n, where))
+    greedy, design = probe_data.greedy_by_variant, ProbeTask.design
+    monkeypatch.setattr(probe_data, "greedy_by_variant", lambda path, columns: read.append(path) or greedy(path, columns))
+    monkeypatch.setattr(ProbeTask, "design", lambda self, handed, n, where: designed.append(where) or design(self, handed, n, where))
     values, _ = world.run(asked())
     assert sorted(read) == ["a.parquet", "b.parquet"]
     groups = 2  # row groups of a variant, each designed for what is learnt from and for what is told of

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.contracts.stages import stage_kind
+from qualm.runners.reporting import page
+from qualm.runners.reporting.appendix import library_versions, metric_list
 from qualm.runners.reporting.load import read_report
+from qualm.runners.reporting.sections.data_sets import describe_samples
+from qualm.runners.reporting.summary import page_facts
 from qualm.runners.stages import report
 from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.made_results import made_results, sample, score
@@ -25,20 +29,20 @@ def fabric(tmp_path, monkeypatch):
 def test_the_page_is_published_counted_and_the_same_twice(fabric):
     stage = fabric.stage()
     report.run(stage)
-    page = Path(stage.outputs["report"]).read_bytes()
-    assert stage.counters == {"bytes": len(page)} and page.startswith(b"<!")
-    assert report.render(read_report(stage)) == page
+    html = Path(stage.outputs["report"]).read_bytes()
+    assert stage.counters == {"bytes": len(html)} and html.startswith(b"<!")
+    assert report.render(read_report(stage)) == html
 
 
 def test_five_mebibytes_are_the_most():
-    assert report.MOST_BYTES == 5 * 1024 * 1024
+    assert page.MOST_BYTES == 5 * 1024 * 1024
 
 
 def test_every_template_is_an_asset_of_the_stage_or_of_the_section_that_it_is_of():
-    modules = [report, *(import_module(section.make.__module__) for section in report.SECTIONS)]
+    modules = [page, *(import_module(section.make.__module__) for section in report.SECTIONS)]
     there = {(Path(str(module.__file__)).parent / name).resolve() for module in modules for name in module.ASSETS}
-    assert there == {path.resolve() for path in report.TEMPLATES.iterdir() if path.is_file()}
-    assert all((report.TEMPLATES / section.template).resolve() in there for section in report.SECTIONS)
+    assert there == {path.resolve() for path in page.TEMPLATES.iterdir() if path.is_file()}
+    assert all((page.TEMPLATES / section.template).resolve() in there for section in report.SECTIONS)
 
 
 def test_the_stage_reads_what_its_sections_read():
@@ -49,7 +53,7 @@ def test_the_stage_reads_what_its_sections_read():
 
 def test_the_policy_allows_one_script_by_its_hash():
     digest = base64.b64encode(hashlib.sha256(b"let x = 1;").digest()).decode()
-    assert report._policy("let x = 1;") == (
+    assert page.security_policy("let x = 1;") == (
         "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
@@ -61,11 +65,11 @@ def test_facts_in_a_row():
     answers = [{"model": "m", "dataset": "d", "sample_id": str(i)} for i in range(1234)]
     results = made_results(scores, answers=answers, thresholds=[THRESHOLD], variants=variants, spec_sha256="0123456789abcdef" * 4, seed=9)
     results.judge = "rules"
-    assert report._facts(results) == [
+    assert page_facts(results) == [
         ("Spec", "small"), ("Models", "2"), ("Datasets", "2"),
         ("Perturbations", "2 in 3 variants"), ("Clean answers", "1,234"), ("Judge", "rules"), ("Conformal", "published"),
     ]  # fmt: skip
-    assert report._facts(made_results(scores))[1:] == [
+    assert page_facts(made_results(scores))[1:] == [
         ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
     ]  # fmt: skip
 
@@ -84,11 +88,11 @@ def test_facts_in_a_row():
     ],
 )  # fmt: skip
 def test_counts_are_those_of_the_samples(samples, text):
-    assert report._counts(made_results([score("accuracy", 0.5)], samples={"d": samples}), "d") == text
+    assert describe_samples(made_results([score("accuracy", 0.5)], samples={"d": samples}), "d") == text
 
 
 def test_samples_that_are_not_at_hand():
-    assert report._counts(made_results([score("accuracy", 0.5)]), "d") == "samples are not available"
+    assert describe_samples(made_results([score("accuracy", 0.5)]), "d") == "samples are not available"
 
 
 def test_library_versions_are_sorted_and_each_stands_once():
@@ -99,14 +103,14 @@ def test_library_versions_are_sorted_and_each_stands_once():
         {"libraries": {"torch": "2.0"}},
         {"libraries": {"numpy": "2"}},
     ]
-    assert report._libraries(results) == [("numpy", "2"), ("torch", "2.0, 2.1")]
+    assert library_versions(results) == [("numpy", "2"), ("torch", "2.0, 2.1")]
 
 
 def test_every_metric_in_one_line():
     results = made_results([score(m, 0.5) for m in ("ece@bins=5", "ece", "accuracy", "idk_rate", "not_a_metric")])
-    lines = {title: direction for title, direction, _ in report._metrics(results)}
+    lines = {title: direction for title, direction, _ in metric_list(results)}
     assert lines == {"ECE": "lower is better", "accuracy": "higher is better", "IDK rate": "no direction", "not a metric": "no direction"}
-    assert all(text for title, _, text in report._metrics(results) if title != "not a metric")
+    assert all(text for title, _, text in metric_list(results) if title != "not a metric")
 
 
 def test_examples_are_shared_out_and_none_is_shown_where_none_is_wanted(fabric):

@@ -8,7 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.plugins.metrics.ece import ece
-from qualm.runners.training.probe import ProbeTrainer, train_probe, validate_probe
+from qualm.runners.training.probe import ProbeTrainer, best_split, fit_probe, train_probe, validate_probe
+from qualm.runners.training.probe_data import TrainingData, probe_task
 
 
 def data(n: int = 120, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -137,3 +138,32 @@ def test_a_fifth_of_the_groups_is_measured_by_a_probe_that_never_saw_them(hidden
 def test_where_a_class_is_absent_nothing_is_measured() -> None:
     features, target = data()
     assert validate_probe(ProbeDesign(features), np.r_[np.ones(1), np.zeros(len(target) - 1)], np.arange(len(target)), 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (5, None),
+        (4, "4 of 12 answers are wrong; expected at least 5 of each class"),
+        (7, None),
+        (8, "8 of 12 answers are wrong; expected at least 5 of each class"),
+    ],
+)
+def test_five_of_each_class_are_enough(wrong: int, why: str | None) -> None:
+    features = np.random.default_rng(1).normal(size=(12, 2))
+    data = TrainingData(ProbeDesign(features), np.repeat([1.0, 0.0], [wrong, 12 - wrong]), np.arange(12) // 2, None)
+    args = {"layer": "middle", "decay": 1.0}
+    facts, probe = fit_probe(probe_task({"label": "p_ik", "plugin": "p_ik", "args": args}), [data], 0)
+    measured = [facts.pop(f"val_{name}") for name in ("accuracy", "calibration_error", "auroc")]
+    assert facts == {"n": 12, "n_groups": 6, "share": wrong / 12, "threshold": None, "why": why}
+    assert measured == [None] * 3 or (not why and all(0 <= value <= 1 for value in measured)), "the group held out may be of one kind"
+    assert (probe is None) == (why is not None)
+
+
+@pytest.mark.parametrize(("values", "threshold"), [([0, 0, 3], 0), ([1, 1], None), ([0.2, 0.1, 0.9, 1.0, 0.8], 0.2)])
+def test_high_is_what_splits_best(values: list[float], threshold: float | None) -> None:
+    assert best_split(np.array(values, dtype=float)) == threshold
+    if threshold is not None:
+        parts = [(np.array([v for v in values if v <= t]), np.array([v for v in values if v > t])) for t in sorted(set(values))[:-1]]
+        errors = [sum(((part - part.mean()) ** 2).sum() for part in both) for both in parts]
+        assert sorted(set(values))[int(np.argmin(errors))] == threshold
