@@ -7,28 +7,26 @@ An image or group on two splits, a lone member of a recipe, an id that comes twi
 make the test set say something that is not so.
 """
 
-import json
 import shutil
 import sys
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.formats.picture_lists import all_ids, picture_ids
+from qualm.registry.formats.picture_lists import all_ids
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
-from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
+from qualm.runners.data.curation import without_lone_pairs
 from qualm.runners.data.data_cards import CardTable, DataCard, parents_and_sources, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
 from qualm.runners.data.writing.assembled_images import AssembledPictures
+from qualm.runners.data.writing.recipes import MergedPairs, RecipeOutput, check_ids, read_recipe
 from qualm.runners.results import shortcuts
-from qualm.runners.runtime.records import ShardWriter, publish_table, read_table, write_json, write_table
+from qualm.runners.runtime.records import ShardWriter, publish_table, write_json, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
 KIND = StageKind(
@@ -39,51 +37,24 @@ KIND = StageKind(
 )
 
 
-@dataclass
-class RecipeOutput:
-    label: str
-    folder: Path
-    samples: pa.Table
-    record: dict[str, Any]
-    """Its recipe.json."""
-
-
-@dataclass
-class Merged:
-    """The merged samples of all recipes, and the number of dropped pairs by reason."""
-
-    samples: pa.Table
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    def keep(self, mask: pa.Array, reason: str) -> None:
-        """Keep the rows of `mask`, and count the pairs of the others under `reason`."""
-        gone = self.samples.filter(pc.invert(mask))
-        if gone.num_rows:
-            self.dropped[reason] += pc.count_distinct(gone["pair_id"]).as_py()
-            self.samples = self.samples.filter(mask)
-
-    def drop(self, pairs: set[str], reason: str) -> None:
-        """Drop these pairs, by pair id, and count them under `reason`."""
-        self.keep(pc.invert(pc.is_in(self.samples["pair_id"], value_set=pa.array(sorted(pairs), pa.string()))), reason)
-
-
 def run(stage: Stage) -> None:
     """Merge, check and filter the recipes' pairs; publish one dataset folder."""
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    recipes = [_read(label, Path(stage.inputs["recipes"][label])) for label in stage.params["recipes"]]
+    recipes = [read_recipe(label, Path(stage.inputs["recipes"][label])) for label in stage.params["recipes"]]
     sources = {name: Path(path) for name, path in stage.inputs["datasets"].items()}
-    merged = Merged(pa.concat_tables([r.samples for r in recipes]))
-    _check_ids(recipes)
+    merged = MergedPairs(pa.concat_tables([r.samples for r in recipes]))
+    check_ids(recipes)
     check_splits([(r.label, r.samples) for r in recipes])
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] | None = None
     if "reviews" in stage.inputs:
-        facts["verification"] = _curate(stage, merged, [*(r.folder for r in recipes), *sources.values()])
+        folders = [*(r.folder for r in recipes), *sources.values()]
+        facts = merged.curate(folders, Path(stage.inputs["reviews"]), stage.params["unreviewed"], stage.params["lone"])
     pictures = AssembledPictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
     rule = stage.params["near_duplicates"]
     hashes = pictures.hashes(all_ids(merged.samples["image_id"].to_pylist()))
-    _drop_broken(merged, hashes)
+    merged.drop_broken(hashes)
     alike, twins = near_duplicates(merged.samples, {i: h for i, h in hashes.items() if h is not None}, rule["distance"])
     if rule["drop"]:
         merged.drop(twins, "near-duplicate of another split")
@@ -118,7 +89,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged, blind: list[dict[str, Any]]) -> DataCard:
+def _card(stage: Stage, recipes: list[RecipeOutput], merged: MergedPairs, blind: list[dict[str, Any]]) -> DataCard:
     """Return the dataset card: recipes, sources, and dropped pairs by reason."""
     made_of, sources = parents_and_sources(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
@@ -128,57 +99,8 @@ def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged, blind: list
     return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out, [table])
 
 
-def _read(label: str, folder: Path) -> RecipeOutput:
-    samples = read_table(folder / "samples.parquet", SAMPLES)
-    try:
-        record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StageError(f"{folder}/recipe.json: expected the description of recipe '{label}': {error}; run `dvc repro`") from error
-    return RecipeOutput(label, folder, samples, record)
-
-
-def _check_ids(recipes: list[RecipeOutput]) -> None:
-    """Raise StageError if two recipes share a sample id or a pair lacks a member."""
-    owner: dict[str, str] = {}
-    for recipe in recipes:
-        members: dict[str | None, list[bool]] = {}
-        rows = recipe.samples.select(["sample_id", "pair_id", "answerable"]).to_pylist()
-        for row in rows:
-            other = owner.setdefault(row["sample_id"], recipe.label)
-            if other != recipe.label:
-                both = f"{other} and {recipe.label}"
-                raise StageError(f"sample '{row['sample_id']}' is made by two recipes, {both}; a pair's id must hold its recipe's label")
-            members.setdefault(row["pair_id"], []).append(row["answerable"])
-        for pair, answerable in members.items():
-            if pair is None or sorted(answerable) != [False, True]:
-                counts = f"{sum(answerable)} answerable and {len(answerable) - sum(answerable)} unanswerable"
-                raise StageError(f"recipe {recipe.label}: pair '{pair}' has {counts} members; expected one of each")
-
-
-def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]:
-    """Drop the test questions that people rejected; return the facts of the review."""
-    try:
-        rules = {name: stage.params[name] for name in ("unreviewed", "lone")}
-        curated = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), **rules)
-    except CurationError as error:
-        raise StageError(str(error)) from error
-    before = merged.samples
-    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
-    for reason, n in curated.facts["units"]["dropped"].items():
-        merged.dropped[f"review: {reason}" + (" (questions)" if rules["lone"] == "keep" else "")] += n
-    return curated.facts
-
-
-def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
-    """Drop pairs with an image that cannot be decoded."""
-    broken = {i for i, h in hashes.items() if h is None}
-    if broken:
-        rows = merged.samples.select(["image_id", "pair_id"]).to_pylist()
-        merged.drop({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
-
-
 def _write_facts(
-    folder: Path, recipes: list[RecipeOutput], merged: Merged, perturbed: set[str], alike: dict[str, Any], facts: dict[str, Any]
+    folder: Path, recipes: list[RecipeOutput], merged: MergedPairs, perturbed: set[str], alike: dict[str, Any], facts: dict[str, Any] | None
 ) -> None:
     (folder / "recipes").mkdir()
     for recipe in recipes:
@@ -196,6 +118,6 @@ def _write_facts(
     ]
     counts = statistics(read_counted_samples(folder), perturbed)
     whole = {**counts, "recipes": about_recipes, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
-    for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
+    for name, content in ((FILE, whole), (VERIFICATION, facts)):
         if content is not None:
             write_json(folder / name, content)

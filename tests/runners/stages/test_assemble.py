@@ -15,6 +15,7 @@ import yaml
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.data.curation import Decision, content_of, pixels_of, write_decisions
 from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.writing.recipes import read_recipe
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -298,7 +299,7 @@ def test_a_recipe_that_does_not_say_what_it_did_is_named(project: Project) -> No
     project.run()
     (project.folder / "pairs/talk/recipe.json").write_text("{")
     with pytest.raises(StageError, match=r"^pairs/talk/recipe.json: expected the description of recipe 'talk': "), chdir(project.folder):
-        assemble._read("talk", Path("pairs/talk"))
+        read_recipe("talk", Path("pairs/talk"))
 
 
 def test_pictures_are_written_in_shards_that_other_libraries_open(project: Project) -> None:
