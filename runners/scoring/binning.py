@@ -138,12 +138,12 @@ class Calibrated:
 
         Args:
             correct: (n,) correctness.
-            in_bin: (n, k) 0/1 matrix of bin membership.
+            in_bin: (n, k) 0/1 matrix of bin membership, or smoothing weights.
             error_of_gaps: Computes the error from absolute gaps, along `axis=1`.
         """
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), in_bin.T @ (correct - self.confidence)
         alike = _group_sums(in_bin * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
-        variance = (1 - self.within) * np.diag(in_bin.T @ spread**2) + self.within * alike.T @ alike
+        variance = (1 - self.within) * (in_bin * spread[:, None] ** 2).T @ in_bin + self.within * alike.T @ alike
         # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = error_of_gaps(np.abs(draws_with_covariance(variance)), axis=1) >= error_of_gaps(np.abs(total)) - 1e-9
         words = f"confidence is each answer's chance to be right; answers of one group are correlated by {self.within:.2f}"
