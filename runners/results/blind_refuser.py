@@ -36,6 +36,8 @@ from qualm.runners.scoring.apply_abstention import ALL, Outcome
 from qualm.runners.scoring.cells import Cell
 
 OWN, POOLED, IN_TURN = "train", "train of others", "in turn"
+SEED = 0
+"""Seed of cross-fitting and of image classifiers."""
 Classifier = Callable[[Any, Bools], Fitted]
 """Function of features and labels (True for unanswerable) that returns a `Fitted`."""
 
@@ -65,7 +67,7 @@ class BlindRefuser:
             sets = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
             sets = {name: samples for name, samples in sets.items() if not samples.n_options.all()}
             scored = {name: scored_rows(stage, samples) for name, samples in sets.items()}
-            self._refusers = predict_refusals(sets, scored, 0, self._features(sets) if way == "picture_refuser" else None)
+            self._refusers = predict_refusals(sets, scored, self._features(sets) if way == "picture_refuser" else None)
 
     def _features(self, names: Iterable[str]) -> dict[str, Callable[[Ints], Floats]]:
         folders = self.stage.inputs["datasets"]
@@ -122,7 +124,6 @@ def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
 def predict_refusals(
     samples_by_dataset: Mapping[str, Samples],
     scored: Mapping[str, Bools],
-    seed: int,
     features: Mapping[str, Callable[[Ints], Floats]] | None = None,
 ) -> dict[str, RefuserPredictions]:
     """Train a classifier for every dataset; return its predictions by dataset.
@@ -145,15 +146,9 @@ def predict_refusals(
             )
             for name, s in samples_by_dataset.items()
         }
-        classifier = partial(_of_pictures, seed=seed)
+        classifier = partial(image_classifier, seed=SEED)
     pool = _Pool(samples_by_dataset, features_seen)
-    return {
-        name: _refuser(samples, features_seen[name], pool, scored[name], seed, classifier) for name, samples in samples_by_dataset.items()
-    }
-
-
-def _of_pictures(features: Any, unanswerable: Bools, seed: int) -> Fitted:
-    return image_classifier(features, unanswerable, seed)
+    return {name: _refuser(samples, features_seen[name], pool, scored[name], classifier) for name, samples in samples_by_dataset.items()}
 
 
 class _Pool:
@@ -179,7 +174,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if parts else np.empty(0, dtype=object)
 
 
-def _refuser(samples: Samples, features_seen: Any, pool: _Pool, scored: Bools, seed: int, classifier: Classifier) -> RefuserPredictions:
+def _refuser(samples: Samples, features_seen: Any, pool: _Pool, scored: Bools, classifier: Classifier) -> RefuserPredictions:
     unanswerable, visible = samples.answerable == 0, _rows_with_features(features_seen)
     probability, everything = np.full(samples.n, np.nan), np.flatnonzero(visible)
     if not len(everything):
@@ -195,6 +190,6 @@ def _refuser(samples: Samples, features_seen: Any, pool: _Pool, scored: Bools, s
         return RefuserPredictions(probability, n_pool, POOLED)
     rows, fitted = np.flatnonzero(scored & visible), classifier(features_seen, unanswerable)
     probability[rows], why = cross_fitted(
-        samples.groups[rows], unanswerable[rows], lambda learn, tell: fitted(rows[learn], rows[tell]), seed
+        samples.groups[rows], unanswerable[rows], lambda learn, tell: fitted(rows[learn], rows[tell]), SEED
     )
     return RefuserPredictions(probability, 0 if why else len(rows), IN_TURN, why)

@@ -22,7 +22,7 @@ def made(name, *parts):
 
 def told(*sets):
     scored = {s.name: np.array([v == "test" for v in s.values("split")]) for s in sets}
-    return predict_refusals({s.name: s for s in sets}, scored, 0)
+    return predict_refusals({s.name: s for s in sets}, scored)
 
 
 def test_it_learns_from_its_own_train_split():
@@ -69,7 +69,7 @@ def painted(samples):
 
 def told_by_pictures(*sets):
     scored = {s.name: np.array([v == "test" for v in s.values("split")]) for s in sets}
-    return predict_refusals({s.name: s for s in sets}, scored, 0, {s.name: painted(s) for s in sets})
+    return predict_refusals({s.name: s for s in sets}, scored, {s.name: painted(s) for s in sets})
 
 
 def test_one_that_sees_pictures_learns_from_its_own_or_from_others():

@@ -141,7 +141,7 @@ def test_where_to_look_from_the_last_token_of_each_prompt(curriculum, pictures):
     scene, owner = pictures.scenes[30], pictures.owner[30]
     examples = [[("What color is the cube?", "red", ((0,), (), (0, 1))), ("Is it?", "no", ())], [("Who?", "3", ((1,),))]]
     packed = curriculum._pack(examples)
-    looks = curriculum._looks(examples, [30, 30], packed)
+    looks = curriculum._attention_targets(examples, [30, 30], packed)
     assert (
         len(scene["objects"]) > 1 and looks["option_from"].shape == (0, 3) and looks["option_to"].shape == (0, packed["input_ids"].shape[1])
     )
@@ -157,7 +157,7 @@ def test_an_option_is_looked_at_from_its_letter_to_the_next(curriculum):
     question, answer, _ = option_question(np.random.default_rng(0), curriculum.pictures.scenes[30])
     examples = [[("Is it?", "no", ()), (question, answer, ())]]
     packed = curriculum._pack(examples)
-    looks = curriculum._looks(examples, [30], packed)
+    looks = curriculum._attention_targets(examples, [30], packed)
     ((b, head, last),) = looks["option_from"].tolist()
     assert (b, head) == (0, 0) and packed["segment"][0][last] == 2 and packed["labels"][0][last] != IGNORE
     tokens = curriculum.tokenizer.convert_ids_to_tokens(packed["input_ids"][0][looks["option_to"][0]].tolist())
