@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qualm.compiler.spec import sentences as say
-from qualm.runners.data.markdown import code, fenced, inline
+from qualm.registry.formats.markdown import code, fenced, inline
 from qualm.runners.scoring.families import describe_margin
 
 ROWS, LINES = 60, 200

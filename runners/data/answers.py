@@ -32,9 +32,9 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE
 from qualm.runners.contracts.models import Part
-from qualm.runners.data.key_index import KeyIndex, Keys, Places, copy_key_words
 from qualm.runners.data.refusal import REFUSED
 from qualm.runners.data.segments import Segments, write_time
+from qualm.runners.runtime.key_index import KeyIndex, Keys, Places, copy_key_words
 from qualm.runners.runtime.libraries import MINOR, are_equal_versions
 from qualm.runners.runtime.prefetch import map_ahead
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from qualm.registry.formats.markdown import code, fenced, inline
 from qualm.registry.system.dvc_objects import hash_path
-from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.data.statistics import ALL, read_counted_samples, statistics
 from qualm.runners.runtime.stage import Stage, StageError
 

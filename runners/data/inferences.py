@@ -1,6 +1,7 @@
 """Store of NLI logits by the digest of the texts.
 
-A line of the journal (`qualm.runners.data.append_log`) is one batch: its keys and its logits as raw numbers, since there may be millions.
+A line of the journal (`qualm.runners.runtime.append_log`) is one batch: its keys and its logits as raw numbers, since there may be
+millions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.data.append_log import LineLog
+from qualm.runners.runtime.append_log import LineLog
 
 MAGIC = "qualm nli 1"
 """Format version, part of the folder's name."""

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.runners.data.answers import SCHEMA, USED, open_segments, read_about
-from qualm.runners.data.key_index import copy_key_words
 from qualm.runners.data.refusal import refusal
 from qualm.runners.data.segments import Segments, leftovers, write_time
+from qualm.runners.runtime.key_index import copy_key_words
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

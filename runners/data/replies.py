@@ -1,7 +1,7 @@
 """Store of generators' replies by the content of their requests.
 
 Lost without it: money, and everything a killed run had been told. What it must never do is give a reply to another request, so
-the key is a digest over all that a reply depends on. One line of JSON per reply (`qualm.runners.data.append_log`).
+the key is a digest over all that a reply depends on. One line of JSON per reply (`qualm.runners.runtime.append_log`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qualm.runners.contracts.generators import Reply
-from qualm.runners.data.append_log import LineLog
+from qualm.runners.runtime.append_log import LineLog
 from qualm.runners.servers.protocol import is_count
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from qualm.runners.data.blobs import BlobCache
 from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import make_requests
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.local import load_module
+from qualm.runners.runtime.blobs import BlobCache
 from qualm.runners.runtime.progress import progress
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from qualm.registry.sample import JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.key_index import KeyIndex, Keys
 from qualm.runners.prompts.question import LETTERS
+from qualm.runners.runtime.key_index import KeyIndex, Keys
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
 

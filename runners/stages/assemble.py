@@ -19,12 +19,12 @@ from qualm.registry.formats.picture_lists import all_ids
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
+from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.curation import without_lone_pairs
 from qualm.runners.data.data_cards import CardTable, DataCard, parents_and_sources, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
+from qualm.runners.data.recipes import MergedPairs, RecipeOutput, check_ids, read_recipe
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
-from qualm.runners.data.writing.assembled_images import AssembledPictures
-from qualm.runners.data.writing.recipes import MergedPairs, RecipeOutput, check_ids, read_recipe
 from qualm.runners.results import shortcuts
 from qualm.runners.runtime.records import ShardWriter, publish_table, write_json, write_table
 from qualm.runners.runtime.stage import Stage, StageError

@@ -21,9 +21,9 @@ from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.balance import TAKEN
 from qualm.runners.data.data_cards import DataCard, write_card
+from qualm.runners.data.dataset_writer import BadRecords, DatasetWriter
 from qualm.runners.data.rows import as_row, report_left_out
 from qualm.runners.data.selection import StageSelection, choose_samples, draw_balanced, draw_limited, is_early
-from qualm.runners.data.writing.dataset_writer import BadRecords, DatasetWriter
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.reference_abstentions import decide_answerable
 

@@ -16,9 +16,9 @@ from qualm.runners.contracts.perturbations import MODALITIES, PerturbContext, Pe
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.data_cards import DataCard, parents_and_sources, write_card
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
+from qualm.runners.data.perturbed import DatasetPerturber
 from qualm.runners.data.scene_graphs import SceneGraphError
 from qualm.runners.data.splits import split_rule
-from qualm.runners.data.writing.perturbed import DatasetPerturber
 from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.stage import Stage, StageError
 

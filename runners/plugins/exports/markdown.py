@@ -4,7 +4,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from qualm.runners.data.markdown import inline
+from qualm.registry.formats.markdown import inline
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.plugins.exports._results import BEST, PERHAPS, caption, cells, result_tables, words
 

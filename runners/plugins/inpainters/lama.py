@@ -19,7 +19,7 @@ from annotated_types import Ge
 
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.pairs import PairContext, PairError
-from qualm.runners.data.blobs import BlobCache
+from qualm.runners.runtime.blobs import BlobCache
 from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:

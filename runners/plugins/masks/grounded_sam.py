@@ -19,13 +19,13 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.data.answers import pixel_digest
-from qualm.runners.data.blobs import BlobCache
 from qualm.runners.inference.devices import torch_device
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.plugins.masks.boxes import boxes_of
+from qualm.runners.runtime.blobs import BlobCache
 from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from qualm.runners.contracts.generators import ChatRequest, Message, Reply
-from qualm.runners.data.append_log import LineLog
 from qualm.runners.data.replies import Replies, request_key
+from qualm.runners.runtime.append_log import LineLog
 
 PLAIN = {"messages": (Message("user", "Hi", (b"png",)),), "max_new_tokens": 8, "temperature": 0.0, "seed": 0}
 

@@ -15,7 +15,7 @@ import yaml
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.data.curation import Decision, content_of, pixels_of, write_decisions
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.writing.recipes import read_recipe
+from qualm.runners.data.recipes import read_recipe
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError

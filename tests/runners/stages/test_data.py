@@ -13,8 +13,8 @@ from qualm.registry.formats.vub_layout import APPENDED
 from qualm.registry.plugins import registry
 from qualm.registry.preparations import PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.data import dataset_writer
 from qualm.runners.data.rows import choose_stratified
-from qualm.runners.data.writing import dataset_writer
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError

@@ -13,9 +13,9 @@ import pytest
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
-from qualm.runners.data.append_log import LineLog
 from qualm.runners.data.replies import Replies, request_key
 from qualm.runners.inference.generator import CachedGenerator
+from qualm.runners.runtime.append_log import LineLog
 from qualm.runners.runtime.settings import Settings
 from tests.support.processes.waiting import TIMEOUT
 

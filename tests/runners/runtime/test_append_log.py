@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.data.append_log import LineLog
+from qualm.runners.runtime.append_log import LineLog
 
 
 def bodies(folder, parse=bytes):

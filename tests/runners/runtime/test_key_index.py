@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.data.key_index import KeyIndex, copy_key_words
+from qualm.runners.runtime.key_index import KeyIndex, copy_key_words
 
 
 def column(keys):

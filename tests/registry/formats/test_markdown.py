@@ -4,9 +4,8 @@ import doctest
 
 import pytest
 
-from qualm.registry.formats import text_tables
-from qualm.runners.data import markdown
-from qualm.runners.data.markdown import code, fenced, inline
+from qualm.registry.formats import markdown, text_tables
+from qualm.registry.formats.markdown import code, fenced, inline
 
 
 def test_the_examples_hold() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.data.blobs import BlobCache
+from qualm.runners.runtime.blobs import BlobCache
 from qualm.runners.runtime.stage import StageError
 from tests.support.processes.waiting import wait_until
 
@@ -76,7 +76,7 @@ def test_a_full_disk_is_a_clear_error_and_takes_nothing_away(tmp_path):
 
 def test_a_killed_writer_leaves_whole_results_only(tmp_path):
     code = (
-        "import itertools; from qualm.runners.data.blobs import BlobCache; from pathlib import Path\n"
+        "import itertools; from qualm.runners.runtime.blobs import BlobCache; from pathlib import Path\n"
         f"kept = BlobCache('masks', root=Path({str(tmp_path)!r}))\n"
         "for i in itertools.count(): kept.put(kept.key(i), str(i).encode() * 50_000)"
     )

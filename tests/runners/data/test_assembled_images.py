@@ -7,7 +7,7 @@ import pytest
 
 from qualm.registry.formats.pictures import perceptual_hash
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.writing.assembled_images import AssembledPictures
+from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.projects.asking import bare_stage, picture, png
