@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import add_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print a line per model, dataset and metric: the best estimators."""
+    """Print the best estimators per model, dataset and metric, a line each; maybe nothing."""
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))

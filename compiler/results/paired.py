@@ -117,7 +117,7 @@ def differences(
     a: Cell,
     b: Cell,
     metrics: Sequence[Metric],
-    times: int,
+    n_resamples: int,
     level: float,
     seed: int,
     margin: float | Mapping[str, float] | None = None,
@@ -135,7 +135,7 @@ def differences(
     from qualm.runners.scoring.measuring.measured import Slice, or_null
     from qualm.runners.scoring.paired_tests import compare
 
-    part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
+    part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, n_resamples, seed, a.samples.name, "all"))
     biased = [metric for metric in metrics if "compared_by" in metric.plugin.declares]
     unresampled = replace(part, bootstrap=Bootstrap(a.samples.groups, 0, seed, a.samples.name, "all"))
     plain = [{label: or_null(measured.value) for label, measured in evaluate(biased, cell, unresampled)} for cell in (a, b)]

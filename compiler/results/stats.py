@@ -71,7 +71,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return rows: how well question or image alone predict answerability; or [].
+    """Return how well question or image alone predict answerability, a row each; or [].
 
     Their columns are SHORTCUTS; there are none with one class.
     """

@@ -162,7 +162,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
 
 
 def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
-    """Return base and child merged by key; null removes, other values replace."""
+    """Return base and child merged by key, null removes; record positions in `out`."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
     # The base's order first, so that an override leaves the order of everything else as it was.

@@ -107,7 +107,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
     return data if isinstance(data, bytes) and data else None, path if isinstance(path, str) else ""
 
 
-def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
+def check_marks(sample: Sample, n_images: int, listed: bool, where: str) -> Sample:
     """Return a sample whose `<image>` marks fit its images; remove a lone one; else raise.
 
     Args:
@@ -116,10 +116,10 @@ def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Samp
     Raises:
         AdapterError: several images and another number of marks.
     """
-    if listed and pictures == 1 and sample.question.count(MARK) == 1:
+    if listed and n_images == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()
         return replace(sample, question=text) if text else sample
-    if wrong := find_mark_problem(sample.question, pictures):
+    if wrong := find_mark_problem(sample.question, n_images):
         raise AdapterError(f"{where}: {wrong}")
     return sample
 

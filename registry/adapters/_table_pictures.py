@@ -36,7 +36,7 @@ class TablePictures:
         return read_rows(self.path, self._expected, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """Return (image id, undecoded image) of a row; the image is None if given before."""
+        """Return (image id, image or None if given before) of a cell, or the row it points to."""
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None

@@ -215,7 +215,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
-    """Return why the JSON text from `begin` has too many parts; "" if not."""
+    """Return why the JSON text from `begin` has more than MAX_PARTS values; "" if it has not."""
     if len(text) - begin <= 2 * MAX_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count

@@ -45,7 +45,7 @@ ROW = "prediction"
 
 
 def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
-    """Return {(run, task)} pairs of a table's answers; None without id and answer columns.
+    """Return {(model or folder, task)} of a table; None without id and answer columns.
 
     Raises:
         RecordingError: two columns could be the answer.

@@ -206,7 +206,7 @@ def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
 
 
 def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Draw one object over the canvas, in place."""
+    """Draw one object over the canvas (pixels, pixels, 3), in place."""
     look = _look(view, thing)
     if look is None:
         return
@@ -228,7 +228,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Return (mask of rays that hit, points of the hits, normals there) of a cube.
+    """Return (mask (n,), hit points (m, 3), normals (m, 3)) of rays (n, 3) on a cube.
 
     Normals bend near the edges, which look rounded.
     """
@@ -269,7 +269,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Return the linear colours, (points, 3), of lit surface points."""
+    """Return the linear colours, (points, 3), of surface points relative to `centre` (3,)."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
