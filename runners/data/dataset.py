@@ -190,7 +190,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply each perturbation to one sample per dataset; StageError if it breaks its contract.
+    """Apply each perturbation to one readable sample per dataset; StageError for a bad result.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -208,7 +208,7 @@ def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFol
 
 
 def part_seed_id(sample_id: str, number: int) -> str:
-    """Return the id that seeds part `number` of a sample; the sample's own id for part 0."""
+    """Return the seed id of a sample's image or text number `number`; of 0 its own id."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
@@ -311,7 +311,7 @@ class DatasetFolder:
         return int(self.table.num_rows)
 
     def only(self, rows: Sequence[int]) -> DatasetFolder:
-        """Return the dataset restricted to these rows; the images are shared."""
+        """Return a copy of the dataset with these rows, in this order; the images are shared."""
         part = copy.copy(self)
         for name in ("scored", "hints"):
             vars(part).pop(name, None)

@@ -154,7 +154,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file or folder; 0 for one that was just removed."""
+    """Return the bytes on disk of a file or folder; 0 for one that was just removed."""
     try:
         return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
     except FileNotFoundError:

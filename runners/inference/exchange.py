@@ -192,10 +192,10 @@ class BatchExchange:
             self._draft = Draft(self.waiting.folder, room)
         self._draft.add(key, line, max_line_bytes(body), most)
 
-    def _refuse(self, most: float) -> None:
-        """Raise FatalRequestError if the spending limit will never allow this amount."""
+    def _refuse(self, dollars: float) -> None:
+        """Raise FatalRequestError if the spending limit will never allow `dollars`; else nothing."""
         try:
-            if (key := self.client.budget.hold(most)) != WAIT:
+            if (key := self.client.budget.hold(dollars)) != WAIT:
                 self.client.budget.settle(key, 0.0)
         except SpendingLimitError as error:
             raise FatalRequestError(str(error)) from None

@@ -28,7 +28,7 @@ def draw_counts(plot: Plot, rows: Rows) -> None:
 
 
 def draw_risk_coverage(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], risk: float | None) -> None:
-    """Draw a risk-coverage curve, the best possible one, and `risk` without abstention."""
+    """Draw a curve of (coverage, risk) points, the best possible one (if any), and total risk."""
     if risk is not None:
         plot.line([(0, risk), (1, risk)], MUTED, 1.2, "1,3")
     if best:
@@ -45,7 +45,7 @@ def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def excludes_zero(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's interval (`low`, `high`) excludes zero or lacks an end."""
+    """Return whether a row's interval (`low`, `high`) excludes 0; True if an end is None."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

@@ -155,7 +155,7 @@ class Drawing:
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """Return the width of each of `columns` panels within a drawing; `left` is for y labels."""
+    """Return the width of each of `columns` panels in a drawing; `left`: width of y labels."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 

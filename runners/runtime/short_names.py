@@ -41,7 +41,7 @@ def _shorten_equal(names: Sequence[str], max_characters: int, taken: set[str]) -
 
 
 def _word_start(name: str, place: int) -> int:
-    """Return the start of the word or number that contains a character position."""
+    """Return the index at which the word or number begins that contains index `place`."""
     while place and (name[place - 1].isalnum() or name[place - 1] == "."):
         place -= 1
     return place

@@ -72,7 +72,7 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the key, or WAIT for room; SpendingLimitError if there is none.
+        """Reserve `amount` dollars; return the key, WAIT for room, or raise SpendingLimitError.
 
         A key that is reserved already reserves nothing more.
 

@@ -36,7 +36,7 @@ class RunLimit:
     """Spending limit of one run, in memory."""
 
     def __init__(self, cap: float) -> None:
-        """`cap`: dollars; 0 = no limit."""
+        """Take the cap in dollars; 0 = no limit."""
         self._cap, self._spent, self._held, self._count = cap, 0.0, dict[str, float](), 0
         self._lock = threading.Lock()
 

@@ -117,7 +117,7 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Add a slice's values to the rankings of models (if `clean`) and estimators (if `whole`).
+        """Add values, unless of few groups, to rankings: models if `clean`, estimators if `whole`.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
@@ -337,7 +337,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) corrected p-values: shares of `highest`, sorted, that reach `z`."""
+    """Return (k, k) p-values: shares of resamples' `highest` deviates, sorted, that reach `z`."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 

@@ -74,7 +74,7 @@ class DatasetPerturber:
         return samples.rows
 
     def _batch(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield rows of the samples that can be perturbed, and each new image file.
+        """Yield (row, new image file or None) for row numbers `part`; unperturbable rows dropped.
 
         A sample with several images first yields rows that hold only the id of a new image.
         """
@@ -86,7 +86,7 @@ class DatasetPerturber:
             yield from self._several(i) if i in several else self._batch_of_one_picture([i], loads_images)
 
     def _several(self, place: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield rows with new image files of a sample with several images, then its row."""
+        """Yield (row, file) per new image of sample number `place`, then its own row; or nothing."""
         row, item = self.rows[place], self.dataset.item(place)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=self.plugin.module)
@@ -141,7 +141,7 @@ class DatasetPerturber:
     def _written(
         self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
     ) -> tuple[dict[str, Any], bytes | None]:
-        """Return the sample's new row, and the PNG file of its image if that is new."""
+        """Return (row with perturbed `picture` and question, its PNG or None if not new)."""
         if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
             return {**row, "question": question}, None
         name = pixel_digest(picture)[:32]

@@ -142,7 +142,7 @@ class Redraw:
             yield {"covered": covered, "set_size": size}
 
     def sets(self, rows: Ints, limit: float) -> dict[str, Floats]:
-        """Return the (len(rows),) columns `covered` and `set_size` of some rows at one threshold."""
+        """Return columns `covered` and `set_size` of `rows`, (len(rows),), at threshold `limit`."""
         inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}

@@ -128,7 +128,7 @@ class MetricTask:
 
 
 def mean_of(parts: list[Measured]) -> Measured:
-    """Return the mean of values over scores, then over slices, resample by resample."""
+    """Return the mean of measured values, over scores and then slices, resample by resample."""
     slices = list(dict.fromkeys(p.slice_of_macro for p in parts))
     if slices == [""]:
         return _mean_over_scores(parts)
@@ -164,7 +164,7 @@ def _mean_over_scores(parts: list[Measured]) -> Measured:
 
 
 def mean_jackknife(parts: Sequence[Measured]) -> Floats:
-    """Return the means of jackknife values, position by position; empty if lengths differ."""
+    """Return means of the values' jackknife arrays, by index; empty if their lengths differ."""
     lengths = {len(p.deleted) for p in parts}
     return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
 

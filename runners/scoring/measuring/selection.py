@@ -47,7 +47,7 @@ class ScoredRows:
 
     @cached_property
     def of_cell(self) -> NDArray[np.int64]:
-        """Return the places of the scored rows in the cell."""
+        """Return the scored rows' row indices in the cell."""
         return self.universe[self.scored]
 
     @cached_property
@@ -78,7 +78,7 @@ class ScoredRows:
 
     @cached_property
     def group_places(self) -> NDArray[np.int64]:
-        """Return the place of each scored row's group among the groups."""
+        """Return each scored row's index into the scored rows' groups."""
         return number_groups(self.group)[0]
 
 
