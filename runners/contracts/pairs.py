@@ -63,7 +63,7 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield batches (lists) of rows, each as large as the number of missing pairs requires.
+        """Yield lists of rows, each as long as the missing pairs require at `each` pairs a row.
 
         Without a limit there is one batch.
 

@@ -198,7 +198,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def final_error(self, last_error: Exception, attempts: int) -> Exception:
-        """Count a request whose last try failed, and return the exception to raise for it."""
+        """Return the exception for a request whose last try failed; count it if it was invalid."""
         message = self.plain(str(last_error))
         if not isinstance(last_error, InvalidReplyError) or isinstance(last_error, NotAReplyError):
             return RequestFailedError(f"failed {attempts} times, the last time: {message}")
@@ -283,7 +283,7 @@ class Client:
         self._reason_to_stop = reason
 
     def close(self) -> None:
-        """Cancel running requests; put the spent cents in `counters`."""
+        """Cancel running requests; store the spent cents, if any, in `counters["cents spent"]`."""
         self._stop.set()
         with self._lock:
             client, self._client = self._client, None
@@ -390,12 +390,12 @@ class Client:
             return FatalRequestError(message)
         return RetryableError(message, _parse_retry_after(retry_after))
 
-    def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
-        """Return a reply's cost in dollars (`most` without usage), and correct the rate limit."""
+    def _settle(self, usage: tuple[int | None, int | None], max_dollars: float, reserved_tokens: int) -> float:
+        """Return a reply's dollars, `max_dollars` if no usage; correct the rate, count tokens."""
         read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
-            return most
-        self._rate_limiter.correct(read + written - reserved)
+            return max_dollars
+        self._rate_limiter.correct(read + written - reserved_tokens)
         with self._lock:
             self.tokens.update(sent=read, received=written)
         return self.budget.price.dollars(read, written)

@@ -94,7 +94,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool =
         FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
     """
     try:
-        check_fit(prompt, dataset.name, dataset.whole, judges_words=True)
+        check_fit(prompt, dataset.name, dataset.whole, judge_reads_words=True)
         prompt.reply("")
     except (PromptError, ValueError) as error:
         raise FinetuneError(str(error) if isinstance(error, PromptError) else f"dataset {dataset.name}: prompt: {error}") from error
