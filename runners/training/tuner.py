@@ -39,7 +39,7 @@ class Course:
     seed: int
 
     def share_at(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, of `steps` in all, as a share of the peak (0..1)."""
+        """Return step `step`'s learning rate, of `steps` steps, as a share (0..1) of the peak."""
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             return (step + 1) / rising
