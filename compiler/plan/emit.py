@@ -64,7 +64,7 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
     """Return the dvc.yaml entry of stage `spec`, which compiles the spec first.
 
-    See `qualm.compiler.project.spec_stage`.
+    See `qualm.compiler.project.spec_stage`; `up` is the path to the root ("../../").
     """
     # The compiled parameters are inputs too, so that edits by hand are undone.
     return {

@@ -189,9 +189,9 @@ class Gpu:
         return self.half if dtype in ("bfloat16", "float16") else self.single
 
 
-def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Gpu:
-    """Return a GPU from TFLOPS at half and single precision, GB/s and GiB."""
-    return Gpu(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
+def _card(name: str, half_tflops: float, single_tflops: float, gb_per_second: float, memory_gib: float) -> Gpu:
+    """Return a GPU from speeds at half and single precision, memory traffic and size."""
+    return Gpu(name, half_tflops * 1e12, single_tflops * 1e12, gb_per_second * 1e9, memory_gib * 2**30)
 
 
 CARDS = {

@@ -85,7 +85,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
 
 
 def sum_by_stage(costs: Sequence[Cost]) -> dict[str, Cost]:
-    """Return {stage: cost} with the parts of each stage added up."""
+    """Return {stage: cost}, the costs of each stage added up; {} without costs."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
         before = by_stage.get(c.stage)

@@ -115,7 +115,7 @@ class ComparisonSide:
 
 
 def _load_side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """Return the side that "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL" names."""
+    """Return the side "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL"; else ProjectError."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)

@@ -71,7 +71,7 @@ def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
 
 
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
-    """Return the graph as SVG text, in columns from left to right."""
+    """Return nodes {node: (kind, label)} and edges as SVG text, columns from left to right."""
     depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():

@@ -122,7 +122,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Return the arguments with a server preset filled in; record unsupported ones."""
+    """Return `args` with a server preset where not `written`; record unsupported ones."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,

@@ -430,7 +430,7 @@ def _past_space(source: str, at: int, quote: str) -> int:
 
 
 def _width(source: str, at: int, quote: str) -> int:
-    """Return how many characters of the file spell the text's character at `at`."""
+    """Return how many characters of `source` spell the one at `at` within quotes `quote`."""
     if quote == "'" and source.startswith("''", at):
         return 2
     escape = _ESCAPE.match(source, at) if quote == '"' else None

@@ -164,7 +164,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
-    """Return the name of the first adapter that reads such files; else NewCardError."""
+    """Return the name of the first adapter that reads `listed` files; else NewCardError."""
     if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
         return "image_table"
     for adapter in SUFFIXES:
@@ -175,7 +175,7 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return files that an adapter may read, of one kind: Parquet, else Arrow, else text."""
+    """Return files that an adapter may read: all Parquet, else Arrow, else text; else []."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
@@ -240,7 +240,7 @@ def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
 
 
 def _split(name: str) -> str:
-    """Return "train", "val" or "test" as a path's parts name it, innermost first; else ""."""
+    """Return "train", "val" or "test" as a path's folders or name say, innermost first; or ""."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
         if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):

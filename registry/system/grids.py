@@ -72,7 +72,7 @@ class Grid:
 
 
 def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
-    """Yield grids for consecutive parts of `names`, as many as fit `width` each."""
+    """Yield grids for consecutive slices of `names`, as many as fit `width` each."""
     start = 0
     while start < len(names):
         end = start + 1
