@@ -227,7 +227,7 @@ def curate(
 
 
 def without_lone_pairs(samples: pa.Table) -> pa.Table:
-    """Return all samples, with `pair_id` set to null where no other row has the same."""
+    """Return all samples, with `pair_id` null where no other row has the same."""
     counts = Counter(samples["pair_id"].to_pylist())
     ids = [name if counts[name] > 1 else None for name in samples["pair_id"].to_pylist()]
     return samples.set_column(samples.schema.get_field_index("pair_id"), samples.schema.field("pair_id"), pa.array(ids, pa.string()))

@@ -341,7 +341,7 @@ def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDi
 
 
 def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Return whether more of `checked` sampled answers branched than rounding explains.
+    """Return whether more of `checked` answers of `tokens` tokens branched than rounding can.
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """

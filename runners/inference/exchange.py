@@ -60,7 +60,7 @@ class BatchExchange:
         self._draft: Draft | None = None
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
-        """Return the server's reply to a request; if none is stored, draft it and raise.
+        """Return the stored reply to a request; else draft the request, raise ReplyPendingError.
 
         Args:
             place: index of the item among those of the current round.
@@ -134,7 +134,7 @@ class BatchExchange:
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Ask for a batch's state; if ended, store its replies and pay. Return whether it has."""
+        """Ask for a batch's state; if ended, store replies and cost. Return whether it has."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False

@@ -34,7 +34,7 @@ MAX_LINES = 10
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Ask a server for all missing answer parts, and store the replies.
+    """Ask a server for all missing answer parts, store replies; `proven`: it answered before.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored.

@@ -230,7 +230,7 @@ class Resamples(Protocol):
         ...
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield jackknife weights in blocks: in each, one part of the groups has weight 0."""
+        """Yield jackknife weights in blocks: in each, one group or set of groups has weight 0."""
         ...
 
 
@@ -273,7 +273,7 @@ class Bootstrap:
             yield Weights(counts, self.group)
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield jackknife weights: all groups but one, or all but one of MAX_DELETIONS parts."""
+        """Yield jackknife weights: without one group, or one of MAX_DELETIONS sets of groups."""
         parts = min(self.groups, MAX_DELETIONS)
         part_of = np.arange(self.groups)
         if self.groups > parts:

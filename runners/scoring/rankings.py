@@ -215,7 +215,7 @@ def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str
 
 
 def family_of(place: Place, span: str) -> tuple[str, ...]:
-    """Return the key of a ranking's test family: its place, (dataset, slice) or (), by span."""
+    """Return a ranking's test family by `span`: its place, (dataset, slice), or () for all."""
     if span == METRIC:
         return place
     return place[:2] if span == SLICE else ()

@@ -14,7 +14,7 @@ WORTH = 0.1
 
 
 def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
-    """Return a batch by input name, of one left-padded example per row.
+    """Return a batch by input name, a left-padded example per row; `filler`: padding token.
 
     Returns:
         Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
@@ -159,7 +159,7 @@ def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
 
 
 def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExample, start: int, begun: int = 0) -> None:
-    """Write an example's ids and labels, from its token `begun` on, into a row at `start`."""
+    """Write an example's ids and labels, from its token `begun` on, into a row from `start`."""
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
     # The label of a place is the next token.

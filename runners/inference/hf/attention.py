@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return (layers, end - start - 1) attention of answer tokens on the one before each.
+        """Return (layers of `word`, end - start - 1) attention on the previous token, top heads.
 
         Of each layer it is that of the head with the highest mean.
         """

@@ -55,7 +55,7 @@ class PlainNetwork:
         return device
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
-        """Return the rows of a batch, each read by a full forward pass without a cache."""
+        """Return the rows of a batch, each by one pass without a cache; `goes_on` has no effect."""
         rows = [self.placed(row) for row in tensors[ROWS]]
         return PlainRows.from_inputs(self, rows, [[] for _ in rows])
 

@@ -99,7 +99,7 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Read a processor's left-padded batch into a new cache; return its rows, one per prompt."""
+        """Read a left-padded batch into a new cache, with room if `goes_on`; return its rows."""
         import torch
 
         mask = tensors["attention_mask"]

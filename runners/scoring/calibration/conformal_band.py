@@ -109,7 +109,7 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 
 
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
-    """Return the 95% Beta-binomial range of test coverage; of several parts, of their sum.
+    """Return the 95% Beta-binomial range of test coverage, over all question parts in sum.
 
     Args:
         alpha: error that is allowed.
