@@ -83,7 +83,7 @@ def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str 
 
 
 def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
-    """Set the parameter in the parsed `entries`; return its new value, a number or list."""
+    """Set the parameter in `entries`; return its new value or list; else ProjectError."""
     entry = entries[place.index]
     if not isinstance(entry, dict):
         beside = entries.ca.items.pop(place.index, None) if isinstance(entries, CommentedSeq) else None

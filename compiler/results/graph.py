@@ -10,7 +10,7 @@ Edges = list[tuple[str, str]]
 
 
 def draw(plan: Plan, output_format: str, full: bool) -> str:
-    """Return the plan's stages, or if not `full` their kinds, as dot, mermaid or svg text."""
+    """Return stages, or kinds if not `full`, as dot, mermaid or svg text; else ProjectError."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
     if output_format not in forms:
         raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{output_format}'")

@@ -58,7 +58,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """Return the counts of a dataset folder, stored or counted now; None if absent."""
+    """Return a dataset folder's counts, stored or counted; None if absent; else ProjectError."""
     from qualm.runners.data.statistics import FILE, read_counted_samples, statistics
 
     if not (folder / FILE).is_file():

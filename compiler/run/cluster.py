@@ -33,7 +33,7 @@ def check_address(on: str | None) -> None:
 
 @contextmanager
 def open_cluster(on: str) -> Iterator[str]:
-    """Yield the cluster's address, "" for no cluster; `ray` starts one and stops it after."""
+    """Yield the address, "" for no cluster; `ray` starts one for the block; or ProjectError."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:

@@ -78,7 +78,7 @@ class Resolved:
         return [label for name in dataset.entry.judges for label in labels if name in (label, label.split("@")[0])]
 
     def perturbations_of(self, dataset: DataUse) -> list[Ref]:
-        """Return the perturbations that a dataset is asked under, in the spec's order."""
+        """Return the perturbations a dataset is asked under, in the spec's order; maybe []."""
         perturb = dataset.entry.perturb
         if isinstance(perturb, bool):
             return list(self.perturbations) if perturb else []

@@ -222,7 +222,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def _parse(text: str, name: str) -> Document:
-    """Return a YAML text's document; tolerable mistakes go into `problems`."""
+    """Return a YAML text's document, tolerable mistakes in `problems`; SpecError for others."""
     sources = {name: text}
     try:
         _limit_depth(text, name)

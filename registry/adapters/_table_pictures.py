@@ -36,7 +36,10 @@ class TablePictures:
         return read_rows(self.path, self._expected, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """Return (image id, image or None if given before) of a cell, or the row it points to."""
+        """Return (image id, image or None if given before) of a cell, or the row it points to.
+
+        Raise AdapterError for several images, bad base64 or a row without image.
+        """
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None

@@ -314,7 +314,7 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
 
 
 def _stream(source: Path, target: Path | None) -> str:
-    """Return a file's MD5 while copying it to `target`; only hash if that is None."""
+    """Copy a file to `target`, unless None, and return its MD5; else AddError."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with os.fdopen(os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as reading:

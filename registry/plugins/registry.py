@@ -251,7 +251,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
 
 
 def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
-    """Return the function of a `Chosen` value, its arguments bound, after importing it.
+    """Import and return the function of a `Chosen` value, its arguments bound.
 
     Args:
         kind: the kind in the parameter's annotation.

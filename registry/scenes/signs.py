@@ -74,7 +74,7 @@ def draw_scratches(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any],
 
     Args:
         window: (rows, columns, 3), linear light: the part of the image around the object.
-        cover: (rows, columns), the share of each pixel that it covers.
+        cover: (rows, columns), the fraction of each pixel that it covers.
         unit: image pixels per pixel of a 64-pixel image.
     """
     for ask, entry in thing.get("signs", {}).items():

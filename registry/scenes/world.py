@@ -112,7 +112,7 @@ def stream(*parts: int | str) -> np.random.Generator:
 
 
 def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
-    """Return scene `index` of a split, the same for equal arguments."""
+    """Return scene `index` of a split, equal for equal arguments; ValueError if none fits."""
     rules = LEVELS[level]
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))
@@ -154,7 +154,7 @@ def radius_of(thing: dict[str, Any]) -> float:
 
 
 def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
-    """Return per object the share, 0 to 1, that nearer ones leave visible (as discs)."""
+    """Return per object the fraction, 0 to 1, that nearer ones leave visible (as discs)."""
     discs = [(x, y, _reach(o) * rules.camera.focal * rules.pixels / d, d) for o in objects for x, y, d in [o["pixel_coords"]]]
     shares = []
     for i, (x, y, r, depth) in enumerate(discs):
