@@ -125,15 +125,15 @@ class AuditReport:
         return [folder for folder in self.folders if folder.failed]
 
 
-def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Return a comparison of a random sample of the stages' stored answers, computed again.
+def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> AuditReport:
+    """Recompute up to `max_parts` random stored parts of answers; return a comparison.
 
     Args:
-        sample: number of parts, over all folders and kinds.
+        max_parts: maximum number of answer parts to compute again, over all folders and kinds.
     """
     held = {holding.folder.name: holding for holding in list_holdings(root)}
     usable = {name: holding for name, holding in held.items() if not holding.refusal}
-    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
+    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, max_parts)
     reasons: dict[str, str] = {}
     askers = {}
     requested: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
@@ -153,7 +153,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                 requested[name].add((kind, key))
                 lots.add((name, kind), key, _Drawn(number, cell, part))
     results = {name: FolderResult(holding) for name, holding in usable.items()}
-    drawn = lots.draw(sample)
+    drawn = lots.draw(max_parts)
     for number in list(askers):
         asker = askers.pop(number)
         for name in sorted({folder for folder, _ in drawn}):
@@ -373,11 +373,11 @@ def _until(part: Part, place: int) -> Part:
     return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
 
 
-def _is_tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Return whether the tokens at index `place` are about equally likely in both answers."""
-    if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
+def _is_tie(stored: Part, computed: Part, index: int, dtype: str) -> bool:
+    """Return whether the tokens at this index are about equally likely in both answers."""
+    if any(not part.logprobs or len(part.logprobs) <= index for part in (stored, computed)):
         return False
-    (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
+    (one,), (other,) = ((part.logprobs or [])[index : index + 1] for part in (stored, computed))
     return abs(one - other) <= 2 * _allowed(one, dtype)
 
 

@@ -83,7 +83,7 @@ class Node:
             Path(partial).replace(place)
 
     def open(self, opener: str, stage: bytes) -> dict[str, Any]:
-        """Lay out the files and open the stage; return the identity of its answers."""
+        """Lay out the files, open a pickled stage by `opener`, MODULE:NAME; return its identity."""
         tree = self._tree()
         os.chdir(tree)
         sys.path.insert(0, str(tree / CODE))

@@ -270,7 +270,7 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield a sample's variants in order; for a variant dropped, the counter's name (str)."""
+        """Yield the variants of a row of dataset `number`; a dropped one's counter name instead."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -337,7 +337,7 @@ class Asker:
         return sight, question
 
     def _split_hint(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
-        """Return (a sample's prompt settings with its hint, its question without the hint)."""
+        """Return (prompt settings with the hint of a row of dataset `number`, rest of question)."""
         prompt, dataset = self._prompts[number], self.datasets[number]
         if "{hint}" not in prompt.template:
             return prompt, question

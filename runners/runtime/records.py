@@ -134,14 +134,14 @@ class RowGroups:
     def __len__(self) -> int:
         return len(self._places)
 
-    def read(self, place: int, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read one row group, by its number from 0.
 
         Raises:
             RecordError: the table lacks a column, or is damaged.
         """
-        number, group = self._places[place]
-        file, reader = self._files[number]
+        file_number, group = self._places[number]
+        file, reader = self._files[file_number]
         names = self._columns if columns is None else columns
         present = [name for name in names if name in reader.schema_arrow.names]
         try:

@@ -95,7 +95,7 @@ class Ledger:
             return key
 
     def settle(self, key: str, spent: float) -> None:
-        """Replace a spending reservation by the actual cost."""
+        """Replace the reservation `key` by `spent` dollars, the actual cost."""
         with self._lock, self._journal.locked():
             self._append({"settle": key, "spent": spent, "account": self.account})
 

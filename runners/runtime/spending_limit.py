@@ -16,14 +16,14 @@ class SpendingLimit(Protocol):
     """Interface of a spending limit: reserve, then settle; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the reservation's key (an open key unchanged), or WAIT.
+        """Reserve `amount` dollars; return the key (an open one reserves no more), or WAIT.
 
         Raises:
             SpendingLimitError: there never will be room.
         """
 
     def settle(self, key: str, spent: float) -> None:
-        """Replace a reservation by the actual cost."""
+        """Replace the reservation `key` by `spent` dollars, the actual cost."""
 
     def holds(self, key: str) -> bool:
         """Return whether a reservation of this key is open."""

@@ -41,7 +41,7 @@ class Study(Protocol):
     """Protocol: collects what a study of perturbations needs of each model and variant."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect the metric values and intervals of one cell over all its rows."""
+        """Collect the metric values and intervals of a cell of `groups` groups over all its rows."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
         """Collect the values over the samples whose perturbed input differs from the clean one."""

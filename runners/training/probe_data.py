@@ -83,13 +83,13 @@ class TrainingData:
     """(n, d) features under the variant that the probe compares with, NaN where there are none; None if it compares with none."""
 
 
-def concatenate(parts: Sequence[TrainingData]) -> TrainingData:
+def concatenate(datasets: Sequence[TrainingData]) -> TrainingData:
     """Return the rows of one or more sets of training data as one, in order."""
-    beside = [part.beside for part in parts if part.beside is not None]
+    beside = [data.beside for data in datasets if data.beside is not None]
     return TrainingData(
-        replace(parts[0].design, features=np.concatenate([part.design.features for part in parts])),
-        np.concatenate([part.targets for part in parts]),
-        np.concatenate([part.groups for part in parts]),
+        replace(datasets[0].design, features=np.concatenate([data.design.features for data in datasets])),
+        np.concatenate([data.targets for data in datasets]),
+        np.concatenate([data.groups for data in datasets]),
         np.concatenate(beside) if beside else None,
     )
 

@@ -73,21 +73,21 @@ class DatasetPerturber:
             shutil.rmtree(folder / "images")
         return samples.rows
 
-    def _batch(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield (row, new image file or None) for row numbers `part`; unperturbable rows dropped.
+    def _batch(self, row_numbers: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Yield (row, new image file or None) of these rows; those that cannot change are dropped.
 
         A sample with several images first yields rows that hold only the id of a new image.
         """
-        several = [i for i in part if len(picture_ids(self.rows[i]["image_id"])) > 1]
+        several = [i for i in row_numbers if len(picture_ids(self.rows[i]["image_id"])) > 1]
         if not several:
-            yield from self._batch_of_one_picture(part, loads_images)
+            yield from self._batch_of_one_picture(row_numbers, loads_images)
             return
-        for i in part:
+        for i in row_numbers:
             yield from self._several(i) if i in several else self._batch_of_one_picture([i], loads_images)
 
-    def _several(self, place: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield (row, file) per new image of sample number `place`, then its own row; or nothing."""
-        row, item = self.rows[place], self.dataset.item(place)
+    def _several(self, row_number: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Yield (row, file) per new image of a sample with several, then its own row; or nothing."""
+        row, item = self.rows[row_number], self.dataset.item(row_number)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=self.plugin.module)
             images = item.images() if self.modality == "image" else ()
