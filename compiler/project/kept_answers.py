@@ -142,7 +142,7 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return whether `kind` is about an answer with none stored, by {kind: count} mappings."""
+        """Return whether `kind` depends on an answer of which none is stored, by {kind: count}."""
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 

@@ -133,10 +133,6 @@ def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> 
     Args:
         parameters: number of parameters of the image encoder.
         hidden: hidden width of the language model.
-
-    Args:
-        parameters: number of parameters of the image encoder.
-        hidden: hidden width of the language model.
     """
     vision = config.get("vision_config") or {}
     stated = vision.get("embed_dim") or vision.get("hidden_size")

@@ -397,7 +397,7 @@ def _named(label: str, labels: Labels) -> dict[str, Any]:
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return (a, b) by shared values of `on`, in the order of a, or whole; else ArgumentError."""
+    """Return (a, b) with shared values of `on` in a's order, all if None; else ArgumentError."""
     if on is None:
         if a.height != b.height:
             raise ArgumentError(f"expected as many answers of both, got {a.height:,} and {b.height:,}; name the question's column by `on`")

@@ -60,7 +60,10 @@ class McNemar:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """Return McNemar's exact two-sided p of the counts that only a or b has right; 1 if 0."""
+    """Return McNemar's exact two-sided p of the numbers of answers right in one model only.
+
+    It is 1 if both are 0.
+    """
     if only_a + only_b == 0:
         return 1.0
     from scipy.stats import binomtest

@@ -58,7 +58,10 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """Return a dataset folder's counts, stored or counted; None if absent; else ProjectError."""
+    """Return a dataset folder's counts, stored or counted; None if absent.
+
+    Raise ProjectError if the stored ones are damaged.
+    """
     from qualm.runners.data.statistics import FILE, read_counted_samples, statistics
 
     if not (folder / FILE).is_file():

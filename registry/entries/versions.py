@@ -84,7 +84,7 @@ def find_version(root: Path, text: str) -> Version:
     if not at:
         find(root, text)  # says what there is
         raise EntryError(f"{text}: has never been added; `qualm data add {text} --from PATH`")
-    place, is_entry = _locate(root, name)
+    place, is_entry = _place(root, name)
     md5 = _recorded(root, place, is_entry, when)
     stores = tuple(s for s in (cache_folder(root), local_remote(root)) if s is not None)
     files = {Path(place).name: md5} if not md5.endswith(".dir") else next((f for s in stores if (f := listing(s, md5)) is not None), None)
@@ -98,7 +98,7 @@ def find_version(root: Path, text: str) -> Version:
 
 def _working(root: Path, text: str) -> Version | None:
     """Return the version of this name as it lies in the working tree; else None."""
-    place, is_entry = _locate(root, text)
+    place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
         files = hash_files(root, folder)
@@ -108,7 +108,7 @@ def _working(root: Path, text: str) -> Version | None:
     return None
 
 
-def _locate(root: Path, name: str) -> tuple[str, bool]:
+def _place(root: Path, name: str) -> tuple[str, bool]:
     """Return (path from the root, True if an entry of `registry/data`); else EntryError."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
