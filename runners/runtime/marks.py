@@ -28,7 +28,7 @@ def draw_counts(plot: Plot, rows: Rows) -> None:
 
 
 def draw_risk_coverage(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total_risk: float | None) -> None:
-    """Draw a curve of (coverage, risk) points, the best possible one (if any), and total total_risk."""
+    """Draw a curve of (coverage, risk) points, the best possible one (if any), and total risk."""
     if total_risk is not None:
         plot.line([(0, total_risk), (1, total_risk)], MUTED, 1.2, "1,3")
     if best:

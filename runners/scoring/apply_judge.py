@@ -62,7 +62,7 @@ def describe_abstention_judges(params: Mapping[str, Any], refs: Iterable[Mapping
 
 
 def depends_on_abstentions(metric: str) -> bool:
-    """Return whether a metric plugin's value depends on which answers abstain, by its name."""
+    """Return whether the values of metric plugin `metric` depend on which answers abstain."""
     return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 

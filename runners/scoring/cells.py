@@ -112,7 +112,7 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """Return (n,) codes of the sample field that a column name such as `code_of...` refers to."""
+        """Return (n,) codes of the sample field that a column `code_of_...` names; NaN if empty."""
         return self.samples.codes(field_of(column))
 
     @property

@@ -194,7 +194,7 @@ def symmetric_interval(value: float, error: float, q: float) -> tuple[float, flo
 
 
 def wilson_interval(value: float, error: float, q: float, units: float) -> tuple[float, float]:
-    """Return a share's Wilson interval (1927); `q`: critical; `units`: groups, for error 0.
+    """Return a share's Wilson interval (1927); `q`: critical value; `units` for error 0.
 
     It holds the shares p with |value - p| <= q sqrt(p (1 - p) / m).
 
@@ -289,7 +289,7 @@ def limits(
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return degrees of freedom of an error over groups; without `deleted` values units - 1.
+    """Return an error's degrees of freedom over groups; `share`: of a share's standard error.
 
     Of a share's, those of its design effect.
     """

@@ -28,7 +28,7 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
 
 def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
-    """Return the difference found at `power`; `error`: its standard error; inf if < 2 groups.
+    """Return the difference a test finds with chance `power`; `error`: its standard error.
 
     Infinite with fewer than two groups.
 

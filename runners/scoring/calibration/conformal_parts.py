@@ -47,14 +47,14 @@ class QuestionParts:
         """Return the partition field, or its description if it concerns the right option."""
         return OPTION_PARTS.get(self.per, self.per)
 
-    def thresholds(self, own: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
-        """Return (P,) thresholds by part, NaN: too few units; `own`: (n,) scores, NaN: not fitted."""
-        of_part = [~np.isnan(own) & (self.of_row == p) for p in range(len(self.names))]
-        limits = [threshold(own[rows], alpha, quantile, units[rows]) for rows in of_part]
+    def thresholds(self, scores: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
+        """Return (P,) thresholds of the parts, NaN with too few units; (n,) scores, NaN: unused."""
+        of_part = [~np.isnan(scores) & (self.of_row == p) for p in range(len(self.names))]
+        limits = [threshold(scores[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return (n, K) options' thresholds of (P,) `limits`; NaN, of label parts +inf, for none."""
+        """Return (n, K) thresholds per option from the parts' (P,) `limits`; NaN or +inf for none."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
