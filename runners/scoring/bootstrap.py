@@ -203,7 +203,7 @@ class SideBySide(Weights):
 
 @lru_cache(maxsize=32)
 def _cosines_of_moments(first: int, number: int) -> Floats:
-    """Return (MOMENTS * CELLS, number) Taylor coefficients of cos(pi k x), k = first, ..., around the middles of CELLS cells of [0, 1]."""
+    """Return (MOMENTS * CELLS, number) Taylor coefficients of cos(pi k x), k from `first` on."""
     k, order = np.arange(first, first + number), np.arange(MOMENTS)[:, None, None]
     middle = ((np.arange(CELLS) + 0.5) / CELLS)[:, None]
     size = np.cumprod(np.concatenate([np.ones((1, 1, number)), np.pi * k / CELLS / order[1:]]), axis=0)

@@ -65,7 +65,7 @@ class Row:
         return self.prompt.reply(answer, self.choices)
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> TrainingExample:
-        """Return the row's training example, answered by its target or `answer`, and `rejected`."""
+        """Return the row's training example: its target or `answer`, and `rejected` if given."""
         target = self.target if answer is None else answer
         assert target is not None
         return TrainingExample(

@@ -33,7 +33,7 @@ class DatasetPerturber:
     """Applies a perturbation to one dataset and writes the result."""
 
     def __init__(self, stage: Stage, dataset: DatasetFolder, plugin: Plugin, function: Any, context: PerturbContext) -> None:
-        """Prepare to perturb a dataset by `function`, the plugin's with its arguments; `context` counts what is dropped."""
+        """Prepare to perturb a dataset by `function`; `context` counts what is dropped."""
         self.stage, self.dataset, self.plugin, self.function = stage, dataset, plugin, function
         self.modality, self.variant, self.file = str(plugin.declares["MODALITY"]), stage.params["variant"], str(plugin.path)
         self.rows: list[dict[str, Any]] = dataset.table.to_pylist()

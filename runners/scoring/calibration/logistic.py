@@ -188,7 +188,7 @@ def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats, p: Floats) -> F
 
 
 def _sums(weights: Floats, values: Floats, columns: Floats) -> Floats:
-    """Return (B, k) weighted sums of values (B, n) times columns (n, k); values (1, n) are common to all resamples."""
+    """Return (B, k) weighted sums of values (B or 1, n) times columns (n, k)."""
     return np.asarray(weights @ (values.T * columns) if len(values) == 1 else (weights * values) @ columns)
 
 

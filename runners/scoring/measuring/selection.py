@@ -72,7 +72,7 @@ class ScoredRows:
 
     @cached_property
     def units(self) -> float:
-        """Return the effective number of groups that the metric is over, as `limits.effective_units`."""
+        """Return the effective number of groups (`limits.effective_units`) the metric is over."""
         rows = self._counted_rows
         return float(rows.sum() ** 2 / max(1, rows @ rows))
 
