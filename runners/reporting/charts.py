@@ -43,16 +43,16 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
     )
 
 
-def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float = 0) -> str:
+def risk_coverage(rows: Rows, oracle: Rows, overall_error: float | None, max_risk: float = 0) -> str:
     """Return an SVG of the error among the surest answers against their share.
 
     `max_risk` is the largest error of all panels, which share their axes.
     """
     drawn = _rounded(rows)
-    ends = plot.nice_interval(0, max([max_risk, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
+    ends = plot.nice_interval(0, max([max_risk, overall_error or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
     best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
-    draw_risk_coverage(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
+    draw_risk_coverage(curves, [(row["coverage"], row["risk"]) for row in drawn], best, overall_error)
     curves.x_axis(list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True)), say.SHARE_ANSWERED)
     values = plot.ticks(*ends, 4)
     curves.y_axis(list(zip(values, plot.format_numbers(values), strict=True)), say.ERROR_AMONG_THEM)
@@ -93,9 +93,9 @@ def right_and_wrong(rows: Rows, title: str) -> str:
 _WIDTH, _BELOW = 190, 40
 
 
-def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
+def _unit_plot(height: float, y_range: tuple[float, float]) -> plot.Plot:
     """Return a plot whose x axis goes from 0 to 1."""
-    return plot.Plot(_WIDTH, height, plot.linear_scale((0, 1), (0, _WIDTH)), plot.linear_scale(y, (height, 0)))
+    return plot.Plot(_WIDTH, height, plot.linear_scale((0, 1), (0, _WIDTH)), plot.linear_scale(y_range, (height, 0)))
 
 
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
@@ -171,13 +171,13 @@ def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
 
 
 def _row_plot(
-    order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
+    order: Sequence[str], labels: Sequence[str], row_height: float, x_values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """Return (plot with a labelled row per name, function (name, shift) -> height)."""
-    ends = _axis_range(values)
+    """Return (plot with a labelled row per name, function (name, shift) -> y in pixels)."""
+    ends = _axis_range(x_values)
     room = max(120.0, width - plot.left_margin(labels))
-    panel = plot.Plot(room, height * len(order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
-    middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
+    panel = plot.Plot(room, row_height * len(order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
+    middle = {name: row_height * (i + 0.5) for i, name in enumerate(order)}
     panel.y_axis(list(zip(middle.values(), labels, strict=True)), ticks=False)
     marks = plot.ticks(*ends, 5)
     panel.x_axis(list(zip(marks, plot.format_numbers(marks), strict=True)))
@@ -185,7 +185,7 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Return an SVG of a line per series; bands if there are few, a mean line beyond eight."""
+    """Return an SVG of a line per series; bands if few, a mean if many; dashed at y = `goal`."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)

@@ -89,7 +89,7 @@ class StatedText:
 
     @cached_property
     def mentions(self) -> list[tuple[int, int]]:
-        """Return (start, end) of every mention of a reference, without those in a longer one."""
+        """Return (start, end) word indices of every mention of a reference, not in a longer one."""
         texts = [word.text for word in self.words]
         found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
         longest: list[tuple[int, int]] = []
@@ -107,11 +107,11 @@ class StatedText:
         return {end for _, end in self.mentions}
 
     def text(self, i: int) -> str:
-        """Return the word at place `i`; "" outside the text."""
+        """Return the word of index `i`; "" outside the text."""
         return self.words[i].text if 0 <= i < len(self.words) else ""
 
     def clause_before(self, start: int) -> list[str]:
-        """Return up to NEAR words before a place, within its clause, the nearest first."""
+        """Return up to NEAR words before word `start`, within its clause, the nearest first."""
         words: list[str] = []
         for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
             if self.words[i].ends_clause or self.text(i) in _BREAKS:
@@ -164,10 +164,10 @@ class StatedText:
         return bool(_EARLIER.search(" ".join(sentence))) and not _EARLIER.search(" ".join(self.question))
 
 
-def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """Return true if words before a mention make it a mere place: "under the lamp next to" it."""
-    beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
-    return bool(beside) and bool(_PLACES & set(before[beside:]))
+def _is_beside_a_place(words_before: Sequence[str]) -> bool:
+    """Return true if words before a mention, nearest first, make it a mere place: "next to"."""
+    beside = 2 if list(words_before[:2]) == ["to", "next"] else int(bool(words_before) and words_before[0] in ("beside", "near", "by"))
+    return bool(beside) and bool(_PLACES & set(words_before[beside:]))
 
 
 def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) -> float | None:
@@ -255,7 +255,7 @@ def _dates_by_year(text: str) -> str:
     return _DATE.sub(by_year, text)
 
 
-def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
+def _words(sentence: str, sentence_index: int, is_asked: bool) -> Iterator[Word]:
     """Yield the normalised words of a sentence, in which references are searched for."""
     raws = re.sub(
         r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(_dates_by_year(plain_math(sentence)).split()))
@@ -265,4 +265,4 @@ def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
         ends = k == len(raws) - 1 or re.search(r"[,;:)\]，、；：。]\W*\Z|\A[-–—]+\Z", raw) is not None
         for i, part in enumerate(parts):
             last = i == len(parts) - 1
-            yield Word(part, ends and last, not last and re.search(r"[^\W\d_]\s*/\s*[^\W\d_]", raw) is not None, number, is_asked)
+            yield Word(part, ends and last, not last and re.search(r"[^\W\d_]\s*/\s*[^\W\d_]", raw) is not None, sentence_index, is_asked)

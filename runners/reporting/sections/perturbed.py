@@ -100,10 +100,12 @@ def _unscored(variants: list[str]) -> str:
     return say.LEFT_OUT.format(names=names, why=NO_REFERENCE)
 
 
-def _column_heading(variant: str, variant_facts: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
+def _column_heading(
+    variant: str, variant_facts: dict[str, Any], unchanged_share: float | None, why_collapsed: str | None
+) -> tuple[str, str]:
     """Return (heading, small text: strength, unchanged inputs, collapse) of a variant column."""
     name, strength = variant_heading(variant, variant_facts)
-    parts = [strength, f"{percent(unchanged, 0)} unchanged" if unchanged else "", "collapse" if collapsed else ""]
+    parts = [strength, f"{percent(unchanged_share, 0)} unchanged" if unchanged_share else "", "collapse" if why_collapsed else ""]
     return name, " · ".join(p for p in parts if p)
 
 
