@@ -49,7 +49,7 @@ class PairContext:
     """Pairs that the stage has taken, by the keys of `limit`."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count samples without a pair, by one of few short reasons: "no box", "malformed reply"."""
+        """Count `count` samples without a pair, by one of few short reasons such as "no box"."""
         self.dropped[reason] += count
 
     def takes(self, split: str) -> bool:

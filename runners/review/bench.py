@@ -49,10 +49,10 @@ class AdjustablePerturbation:
     workshop: Workshop | None = None
     """For perturbations that ask a model and have a stage of their own."""
 
-    def variant(self, values: Mapping[str, float]) -> Variant:
+    def variant(self, strengths: Mapping[str, float]) -> Variant:
         """Return the variant with these strengths by parameter."""
         integers = {k.name for k in numeric_knobs(self.plugin, self.args) if k.whole}
-        args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in values.items()}}
+        args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in strengths.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
             return Variant(label, modality, folders={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})

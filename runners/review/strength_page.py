@@ -65,9 +65,9 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
     return blocks
 
 
-def set_strengths(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
+def set_strengths(session: StrengthSession, title: str, strengths: Sequence[float | None]) -> Drawn:
     """Set strengths in slider order (None: unchanged); return (head, samples) HTML."""
-    session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
+    session.turn({k.name: v for k, v in zip(session.knobs, strengths, strict=True)})
     return page_outputs(session, title)
 
 

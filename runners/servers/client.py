@@ -377,16 +377,16 @@ class Client:
             self.counters.update(completion.remarks)
         return completion
 
-    def status_error(self, status: int, text: str, retry_after: str | None = None) -> Exception:
+    def status_error(self, status: int, reply_text: str, retry_after: str | None = None) -> Exception:
         """Return the exception to raise for an HTTP status other than 200."""
-        message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
+        message = self.plain(f"status {status}: {excerpt(self.plain(reply_text))}")
         if 300 <= status < 400:
             return FatalRequestError(
                 f"{message}; redirects are not followed: give the final address (`base_url`, or `address` in qualm.toml)"
             )
         if status in REJECTED_STATUSES:
             return RequestRejectedError(message)
-        if status in FATAL_STATUSES or "insufficient_quota" in text:
+        if status in FATAL_STATUSES or "insufficient_quota" in reply_text:
             return FatalRequestError(message)
         return RetryableError(message, _parse_retry_after(retry_after))
 

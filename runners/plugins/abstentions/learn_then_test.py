@@ -78,9 +78,9 @@ def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) 
 def _p_value(losses: Floats, equal_unit_sizes: bool, alpha: float, level: float) -> float:
     """Return the p-value of "the mean of independent losses in [0, 1] is above alpha".
 
-    For units of equal size it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik, Jordan,
-    2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their proposition 5),
-    with stakes that aim at `level` and units in random order.
+    For units of equal size it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik,
+    Jordan, 2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their
+    proposition 5), with stakes that aim at `level` and units in random order.
     """
     from scipy.special import bdtr, rel_entr
 

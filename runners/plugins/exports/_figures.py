@@ -45,7 +45,7 @@ class NothingToDrawError(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Return the requested figures; a chart without data is skipped, and reported with `only`.
+    """Return figures of the charts `only` (comma-separated; all if empty) that have data.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.

@@ -78,7 +78,7 @@ def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]
 
 
 def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Return true if log-probabilities (token ->) at temperature 0 (`cold`) depend on it.
+    """Return true if `cold` (temperature 0) and `warm` log-probabilities differ in scale.
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """

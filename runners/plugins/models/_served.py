@@ -278,7 +278,7 @@ class OpenAIModel:
     def _body(
         self, prompt: str, image_urls: Sequence[str], max_tokens: int, top: bool, decoding: Decoding | None = None, silent: bool = False
     ) -> dict[str, Any]:
-        """Return a request body; `top` asks for top tokens, `silent` disables thinking."""
+        """Return a body: `top` asks for top tokens, `decoding` samples, `silent` bars thinking."""
         thinking = self.declared
         on = thinking is not None and thinking.on and not (silent and thinking.switch)
         max_tokens += thinking.budget if thinking is not None and on else 0

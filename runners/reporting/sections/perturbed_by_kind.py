@@ -62,7 +62,9 @@ def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None)
     return HeatCell(rounded(row), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
-def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[tuple[str, list[HeatMap]]]:
+def hcc_by_kind(
+    results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests
+) -> list[tuple[str, list[HeatMap]]]:
     """Return (title, heat maps) of HCC per model, dataset and kind: estimators by variants.
 
     The paper's Figures 3 and 14 to 25.
@@ -73,7 +75,7 @@ def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any]
     figures = []
     for (model, dataset, part), of in rows.group_by("model", "dataset", "slice", maintain_order=True):
         cells = {(r["metric"], r["variant"]): r for r in of.iter_rows(named=True)}
-        variants = [v for v in order if any(k[1] == v for k in cells)]
+        variants = [v for v in variant_order if any(k[1] == v for k in cells)]
         body = []
         for metric in dict.fromkeys(k[0] for k in cells):
             p = tested.of(str(model), str(dataset), metric)

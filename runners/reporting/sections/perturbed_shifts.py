@@ -94,7 +94,7 @@ def _axis(metric: str) -> str:
     return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, heading_name(plugin))
 
 
-def coverage(results: Report, order: list[str]) -> list[Figure]:
+def coverage(results: Report, variant_order: list[str]) -> list[Figure]:
     """Return figures of conformal coverage on every variant, against its target, per dataset."""
     figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
@@ -102,7 +102,7 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
         labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
         figure = Figure(say.COVERAGE_UNDER_PERTURBATION.format(dataset=brief(dataset)), wide=True)
         rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
-        variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
+        variants = [CLEAN, *(v for v in variant_order if v in set(rows["variant"]))]
         body: dict[tuple[str, str], list[str]] = {}
         short, measured, models = 0, 0, [m for m in results.models if m in set(rows["model"])]
         for label in labels:
