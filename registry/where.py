@@ -254,15 +254,15 @@ def _negated(inner: Verdict) -> Verdict:
     return lambda sample: None if (truth := inner(sample)) is None else not truth
 
 
-def _joined(parts: list[Verdict], decides: bool) -> Verdict:
+def _joined(verdicts: list[Verdict], decides: bool) -> Verdict:
     """Return the `or` (if `decides`) or `and` of verdicts, in three-valued logic.
 
-    Undefined if no part decides and one is undefined.
+    Undefined if none of them decides and one is undefined.
     """
 
     def judge(sample: Sample) -> bool | None:
         result: bool | None = not decides
-        for part in parts:
+        for part in verdicts:
             truth = part(sample)
             if truth is decides:
                 return decides

@@ -103,14 +103,17 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 
 
 @contextmanager
-def _completed_checkout(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
-    """Yield a folder like the checkout that also has missing inputs from DVC's cache."""
+def _completed_checkout(root: Path, missing_md5s: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the checkout, or links to it and to those of `missing_md5s` that DVC's cache has.
+
+    `missing_md5s` is {path of an input: its MD5}.
+    """
     from qualm.registry.system.dvc_files import cache_folder
     from qualm.registry.system.dvc_objects import damaged_objects, holds, link
     from qualm.runners.runtime.stage import LOCAL
 
     cache = cache_folder(root)
-    cached = {path: md5 for path, md5 in absent.items() if holds(cache, md5) and not damaged_objects(root, md5)}
+    cached = {path: md5 for path, md5 in missing_md5s.items() if holds(cache, md5) and not damaged_objects(root, md5)}
     if not cached:
         yield root
         return

@@ -42,7 +42,7 @@ def perturbations_file(path: Path, root: Path) -> Path:
 
 
 def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Write a strength into a spec file; return a line that says what was done.
+    """Write a strength into a spec file; return a message on what was done.
 
     Args:
         mode: `replace` what is there, or `add` the value to a sweep.
@@ -83,7 +83,7 @@ def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str 
 
 
 def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
-    """Set the parameter in the parsed `entries`; return its new value, a number or list."""
+    """Set the parameter in `entries`; return its new value or list; else ProjectError."""
     entry = entries[place.index]
     if not isinstance(entry, dict):
         beside = entries.ca.items.pop(place.index, None) if isinstance(entries, CommentedSeq) else None

@@ -86,7 +86,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
 
 def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
-    """Publish other reviewers' tables of decisions; return a line on the outcome."""
+    """Publish other reviewers' tables of decisions; return a message on the outcome."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.curation import CurationError, read_decisions
@@ -182,7 +182,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
 
 
 def _published(entry: str, added: Added | None) -> str:
-    """Return a line on the entry's new version; if None was added, that nothing changed."""
+    """Return a message on the entry's new version; if None was added, that nothing changed."""
     if added is None:
         return say.DECISIONS_UNCHANGED.format(entry=entry)
     return say.DECISIONS_PUBLISHED.format(entry=entry, outcome=added.outcome, version=added.entry.version)

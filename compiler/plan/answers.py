@@ -98,14 +98,14 @@ def probe(layout: Layout) -> PlannedStage:
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:
-    """Return per conformal setting {"label", "scores", arguments}, a stage parameter."""
+    """Return per conformal setting {"label", "scores", its arguments}; [] if there is none."""
     return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in layout.resolved.conformal]
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return {"judge", "judge_of", "judge_of_choices"}: whose ratings are scored.
+    """Return {"judge": label or None, maybe "judge_of", "judge_of_choices": {dataset: label}}.
 
-    That is the first judge of the kind, among the dataset's own judges if it names some.
+    Their ratings are scored. That is the first judge of the kind, among the dataset's own judges if it names some.
     """
     r = layout.resolved
     for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}

@@ -20,7 +20,7 @@ GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 
 
 def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
-    """Return whether uncertainties on a dataset are needed: a metric reads them, or none any."""
+    """Return whether a metric reads uncertainties on a dataset; True if no metric reads any."""
     named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # without implied metrics
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:

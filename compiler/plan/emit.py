@@ -33,12 +33,12 @@ def plot_templates() -> dict[str, str]:
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return the path of a spec's dvc.yaml: in the root for the default spec."""
+    """Return the path of a spec's dvc.yaml, in the root if `default` is the spec's name."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
 def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
-    """Return {path from the root: text} of all files that a plan compiles to."""
+    """Return {path from the root: text} of a plan's files; `default` names the default spec."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
     by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
@@ -64,7 +64,7 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
     """Return the dvc.yaml entry of stage `spec`, which compiles the spec first.
 
-    See `qualm.compiler.project.spec_stage`.
+    See `qualm.compiler.project.spec_stage`; `up` is the path to the root ("../../").
     """
     # The compiled parameters are inputs too, so that edits by hand are undone.
     return {
@@ -139,6 +139,7 @@ def write(
     """Write compiled files that differ, delete stale ones; return the changes.
 
     Args:
+        default: name of the default spec, whose dvc.yaml is in the root.
         extra: further files, {path from the root: text}.
         dry: write nothing, only find what is out of date.
         locks: arrange dvc.lock too; not while DVC is running.

@@ -182,7 +182,7 @@ def splits(datasets: Sequence[DataUse]) -> dict[str, Any]:
 
 
 def subset(layout: Layout, model: ModelUse) -> dict[str, int]:
-    """Return {"per_category", "seed"} of the subset that a model is asked."""
+    """Return {"per_category", "seed"} of a model's subset of questions; it must have one."""
     assert model.entry.per_category is not None
     return {"per_category": model.entry.per_category, "seed": layout.resolved.seed}
 

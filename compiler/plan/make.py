@@ -208,7 +208,7 @@ Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 
 
 def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
-    """Return a planner that plans one stage if the spec has answers and this section."""
+    """Return a planner of one stage if the spec has answers and this section, else of none."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
 
 

@@ -47,6 +47,8 @@ def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
 def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]]) -> list[T]:
     """Return the stages by the length of the chain of stages after them, longest first.
 
+    `before` is {stage: stages that it reads}; `stages` come after those that they read.
+
     With parallel jobs this keeps cores from idling at the end (T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations
     Research, 1961).
     """

@@ -168,6 +168,8 @@ def _heat_map(subtitle: str, colors: Json, also: tuple[str, str]) -> Json:
     """Return a heat map's template: estimators down, perturbations across.
 
     Args:
+        subtitle: text below the title.
+        colors: properties of the Vega-Lite color scale.
         also: a further column for the tooltip, and its title there.
     """
     transform = [

@@ -152,7 +152,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
 
 
 def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
-    """Return the facts that the report states on how results were made."""
+    """Return {"interval", "decoding", "models", "data"...}: how the results were made."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}

@@ -9,7 +9,7 @@ EXAMPLES = "examples"
 
 
 def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, Any]]:
-    """Return {dataset: prompt} of a fine-tune; a default prompt has no entry.
+    """Return {dataset: prompt} of a fine-tune, without default prompts; maybe {}.
 
     Of a list it is the first prompt, without few-shot examples.
     """

@@ -60,7 +60,7 @@ class Project:
         return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
 
     def spec_path(self, spec: str | None) -> Path:
-        """Return the path of a spec's file, by name or path; None means the default spec."""
+        """Return the path of a spec's file, by name, path or None (default); SpecError if none."""
         if spec is None:
             spec = self.run_wide.default
         path = Path(spec)

@@ -51,7 +51,7 @@ class KeptAnswers:
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
-    """Yield a count per inference stage of stored and missing parts; skip restored ones."""
+    """Yield per inference stage counts of stored and missing answers; skip restored stages."""
     by_stage = {f.stage: f for f in forecasts}
     for stage in plan.writers("generations"):
         forecast = by_stage[stage.name]
@@ -142,12 +142,12 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return whether parts of this kind are about an answer that is not stored."""
+        """Return whether `kind` depends on an answer of which none is stored, by {kind: count}."""
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
     def _fault(self, origin: Mapping[str, Any]) -> str:
-        """Return why the answers of a store folder do not count; "" if they do."""
+        """Return why a store folder with this record of origin does not count; "" if it does."""
         folder = self.store / str(origin["folder"])
         version, recorded = origin["qualm"], origin["libraries"] or {}
         if not folder.is_dir():
@@ -187,13 +187,13 @@ class _CacheHitCounter:
 
 
 def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in the form that they have after JSON, to compare."""
+    """Return stage parameters as they are after a JSON round trip, to compare them."""
     compiled: dict[str, Any] = to_mappings(to_lists(to_mappings(params)))
     return compiled
 
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of parts that the changed decoding parameters make invalid."""
+    """Return the kinds of answers and signals that decoding other than `before` invalidates."""
     other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
     inside = [parse_internal(need) for need in params["needs"] if is_internal(need)]

@@ -115,7 +115,7 @@ def size_of_folder(folder: Path) -> Size | str:
 
 
 def _patches_per_token(family: str, config: Mapping[str, Any]) -> float:
-    """Return the image encoder's patches per image token, by configuration or model class; 4 if neither tells."""
+    """Return patches per image token, by configuration or model class; 4 if neither tells."""
     if isinstance(scale := config.get("scale_factor"), int):
         return float(scale**2)
     return next((patches for prefix, patches in _PATCHES.items() if family.startswith(prefix)), 4.0)
@@ -126,9 +126,13 @@ _PATCHES = {"Gemma3": 16.0, "Llava": 1.0, "PaliGemma": 1.0, "Mllama": 1.0, "Qwen
 
 
 def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> float:
-    """Return the hidden width of the image encoder, or that of 24 layers with as many parameters.
+    """Return the image encoder's hidden width; if unstated, that of 24 layers of its size.
 
     Qwen2-VL names the width behind its merger `hidden_size`, which is the language model's.
+
+    Args:
+        parameters: number of parameters of the image encoder.
+        hidden: hidden width of the language model.
     """
     vision = config.get("vision_config") or {}
     stated = vision.get("embed_dim") or vision.get("hidden_size")

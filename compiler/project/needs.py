@@ -41,7 +41,7 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Return what stages that would run lack and only a person provides, by kind."""
+    """Return what stages that would run lack and only a person provides, by kind; maybe []."""
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
@@ -131,7 +131,7 @@ def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
 
 
 def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterator[Need]:
-    """Yield a need per built dataset whose questions the prompt does not fit.
+    """Yield a need per dataset, built and not `remade`, whose questions do not fit the prompt.
 
     For other datasets the stage reports it before it loads a model.
     """

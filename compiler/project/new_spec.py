@@ -47,12 +47,15 @@ title: {name}
 
 
 def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None, limit: int | None = None) -> str:
-    """Write specs/NAME.yaml (new, variant or copy); return advice on what is next.
+    """Write specs/NAME.yaml (new, variant or copy) or raise ProjectError; return advice.
 
     Args:
         extends: spec of the project that it varies.
         benchmark: shipped benchmark that it copies.
         limit: questions of each dataset; with a benchmark, the new spec is a variant of its copy.
+
+    Returns:
+        Advice on what is next.
     """
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")

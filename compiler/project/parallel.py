@@ -97,9 +97,9 @@ def forecast_parallel(
 def makespan(
     seconds: Mapping[str, float], before: Mapping[str, frozenset[str]], jobs: int, exclusive: frozenset[str] = frozenset()
 ) -> float:
-    """Return the seconds until all stages are done, at most `jobs` at a time.
+    """Return the seconds until all stages end, at most `jobs` at a time; 0 without stages.
 
-    Stages in `exclusive` use the whole cluster, so only one of them runs at a time.
+    `before` is {stage: stages that must end first}. Stages in `exclusive` use the whole cluster, so only one of them runs at a time.
 
     >>> makespan({"a": 3, "b": 1, "c": 2}, {"a": frozenset(), "b": frozenset(), "c": frozenset({"b"})}, 2)
     3.0

@@ -95,10 +95,10 @@ class QuestionLoad:
     together: bool
     """All sampled answers come in one request."""
 
-    def open(self, text: int, image: int) -> Load:
-        """Return the load of an open question of `text` tokens and `image` images."""
-        image_tokens = self.image * image
-        prompt = self.system + TURN + text + image_tokens
+    def open(self, text_tokens: int, n_images: int) -> Load:
+        """Return the load of an open question of `text_tokens` tokens and `n_images` images."""
+        image_tokens = self.image * n_images
+        prompt = self.system + TURN + text_tokens + image_tokens
         total = Load(1, prompt, self.longest)
         if self.draws:
             # Rounded up. A prompt is billed once for each request, however many draws the request is for.
@@ -111,16 +111,16 @@ class QuestionLoad:
             "p_true": Load(1, prompt + self.longest + tokens(p_true_prompt("", "")), 1),
             "said_confidence": Load(1, after + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
             "logprobs_without_image": Load(1, after - image_tokens, 1),
-            "logprobs_without_question": Load(1, after - text, 1),
-            "logprobs_without_both": Load(1, after - text - image_tokens, 1),
+            "logprobs_without_question": Load(1, after - text_tokens, 1),
+            "logprobs_without_both": Load(1, after - text_tokens - image_tokens, 1),
         }.items():
             if name in self.needs:
                 total += load
         return total
 
-    def choice(self, text: int, image: int) -> Load:
-        """Return the load of a multiple-choice question of `text` tokens with options."""
-        return Load(1, self.system + TURN + text + self.image * image, 1)
+    def choice(self, text_tokens: int, n_images: int) -> Load:
+        """Return the load of a multiple-choice question; options count among `text_tokens`."""
+        return Load(1, self.system + TURN + text_tokens + self.image * n_images, 1)
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,9 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Return the cost of a perturbation by a server, none if an earlier stage asks the same.
+    """Return a perturbation's server cost, 0 if in `readers`, to which its request is added.
 
-    Perturbations with the same prompt and arguments share replies: `readers` records which stage asks first.
+    Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first}.
     """
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
@@ -253,10 +253,10 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
     yield from price_lines(server, dollars, server.answer_price, say.PRICE_IN_BATCHES if server.batch else "")
 
 
-def price_lines(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
-    """Yield the price as a line, then a warning if `dollars` exceeds the limit."""
+def price_lines(server: Server, dollars: float | None, price: Price | None = None, suffix: str = "") -> Iterator[str]:
+    """Yield the price, if known, with `suffix`; then a warning if `dollars` exceeds the limit."""
     if price := price or server.price:
-        yield say.PRICE.format(sent=price.input, received=price.output, batches=how)
+        yield say.PRICE.format(sent=price.input, received=price.output, batches=suffix)
     if dollars is not None and server.max_spend and dollars > server.max_spend:
         yield say.MORE_THAN_MAX_SPEND.format(limit=server.max_spend)
 

@@ -77,6 +77,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
     """Return per stage of a plan what `dvc repro` would do and why, in order.
 
     Args:
+        default: name of the default spec, whose dvc.yaml is in the root.
         before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
     """
     with open_repo(root) as repo:
@@ -89,7 +90,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
     """Return {spec: stages that a clone with everything pulled would still run}.
 
-    Outputs in this checkout are ignored, so this takes no longer than hashing code.
+    Outputs in this checkout are ignored, so this takes no longer than hashing code. `default` names the default spec.
     """
     plans = list(plans)
     with open_repo(root) as repo:
@@ -135,7 +136,10 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: M
 def _deps(
     stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
 ) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Return ({input path: lock entry}, paths of unknown hash, reasons of missing inputs)."""
+    """Return ({input: lock entry}, inputs of unknown hash, reasons of missing ones).
+
+    Inputs are paths. Their entries are kept in `world`.
+    """
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:

@@ -95,7 +95,7 @@ class MemoryEstimate:
 
 
 def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
-    """Return the estimated bytes on the device for one batch, by use.
+    """Return the estimated bytes on the device for `batch` questions at once, by use.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
     about the answer is read from a copy of it; activations = batch x 16 x the larger of prompt x hidden width and patches x the image
@@ -112,10 +112,10 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
     )
 
 
-def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisation: str = "none") -> int:
-    """Return the largest batch, a power of two, that fits `room` bytes; 0 if none."""
+def largest_batch(size: Size, work: Workload, room_bytes: float, dtype: str, quantisation: str = "none") -> int:
+    """Return the most questions, a power of two, that fit `room_bytes` at once; 0 if none."""
     batch = 0
-    while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room:
+    while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room_bytes:
         batch = max(1, 2 * batch)
     return batch
 
@@ -136,7 +136,7 @@ class Seconds:
 
 
 def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
-    """Return the estimated seconds per question in a batch on a GPU, by phase.
+    """Return the estimated GPU seconds per question in a batch of `batch`, by phase.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for
     every patch of an image) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
@@ -189,9 +189,9 @@ class Gpu:
         return self.half if dtype in ("bfloat16", "float16") else self.single
 
 
-def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Gpu:
-    """Return a GPU from TFLOPS at half and single precision, GB/s and GiB."""
-    return Gpu(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
+def _card(name: str, half_tflops: float, single_tflops: float, gb_per_second: float, memory_gib: float) -> Gpu:
+    """Return a GPU from speeds at half and single precision, memory traffic and size."""
+    return Gpu(name, half_tflops * 1e12, single_tflops * 1e12, gb_per_second * 1e9, memory_gib * 2**30)
 
 
 CARDS = {

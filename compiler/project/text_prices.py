@@ -48,7 +48,7 @@ class _Asker:
     def attempts(self) -> int:
         return int(self.args.get("attempts") or self.asks.get("attempts", 1))
 
-    def prompt(self, root: Path) -> int:
+    def prompt_tokens(self, root: Path) -> int:
         """Return the most tokens of the prompts for one item, summed over its requests."""
         given = self.args.get("prompt")
         files = (
@@ -62,10 +62,12 @@ class _Asker:
         # The longest prompts: which of them an item gets is not known before, and the estimate must not be too low.
         return sum(lengths[: self.asks.get("requests", 1)])
 
-    def load(self, root: Path, text: int, image: int, about: int = 0) -> Load:
-        """Return the load of one item of `text` tokens; `about` are tokens on the task."""
+    def load(self, root: Path, text_tokens: int, tokens_per_image: int, task_tokens: int = 0) -> Load:
+        """Return the load of one item: prompts, `task_tokens`, `text_tokens` and its images."""
         requests = int(self.asks.get("requests", 1))
-        sent = self.prompt(root) + requests * (TURN + about + text + int(self.asks.get("pictures", 0)) * image)
+        sent = self.prompt_tokens(root) + requests * (
+            TURN + task_tokens + text_tokens + int(self.asks.get("pictures", 0)) * tokens_per_image
+        )
         return Load(requests, sent, requests * int(self.args.get("max_new_tokens", 0))).times(self.attempts)
 
 
@@ -83,7 +85,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
 
 
 def sum_by_stage(costs: Sequence[Cost]) -> dict[str, Cost]:
-    """Return {stage: cost} with the parts of each stage added up."""
+    """Return {stage: cost}, the costs of each stage added up; {} without costs."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
         before = by_stage.get(c.stage)
@@ -137,7 +139,7 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
         say.TEXT_REQUESTS.format(
             requests=requests,
             attempts=asker.attempts,
-            prompts=asker.prompt(root),
+            prompts=asker.prompt_tokens(root),
             reply=asker.args.get("max_new_tokens", 0),
             image=image if asker.asks.get("pictures") else say.IMAGE_NOT_SHOWN,
         ),

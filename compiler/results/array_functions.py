@@ -181,7 +181,7 @@ def _complete(plugin: Plugin, lacking: list[str]) -> None:
 
 
 def _named(function: Function, plugin: Plugin, gives: str) -> Function:
-    """Set a function's name, docstring and signature from the plugin; return it."""
+    """Set a function's name, docstring and signature, with return type `gives`; return it."""
     both = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
         inspect.Parameter(name, both, **({"default": ASSUMED_VALUES[name]} if name in ASSUMED_VALUES else {}))

@@ -290,6 +290,13 @@ def _fields(metrics: Sequence[Metric]) -> list[str]:
 def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], groups: str | None, fields: Sequence[str]) -> Cell:
     """Return a table of one model's answers as a `Cell`; ArgumentError if invalid.
 
+    Args:
+        answers: a row per answer.
+        model: the model's name, "" if unknown.
+        uncertainties: names of the columns of uncertainties; missing ones are skipped.
+        groups: the column that names each row's group, None without groups.
+        fields: further columns to keep, as text.
+
     Raises:
         ArgumentError: the table has no rows, lacks a column or has invalid values.
     """
@@ -333,31 +340,37 @@ def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str],
     return Cell(model, rows, "clean", own, {}, named)
 
 
-def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> None:
-    """Raise ArgumentError unless probabilities sum to 1 and option indices exist."""
+def _check_options(columns: Mapping[str, Any], probabilities: Any, n_options: Any) -> None:
+    """Raise ArgumentError unless probabilities (n, K) sum to 1 and option indices exist.
+
+    `columns` is {name: values (n,)}, `n_options` (n,); rows without options are not checked.
+    """
     if probabilities.ndim != 2 or not probabilities.shape[1]:
         raise ArgumentError("option_probabilities: expected a list of numbers for each row, or null")
     sums = probabilities.sum(axis=1)
-    if (wrong := np.flatnonzero((sizes > 0) & (np.abs(sums - 1) > 1e-3))).size:
+    if (wrong := np.flatnonzero((n_options > 0) & (np.abs(sums - 1) > 1e-3))).size:
         raise ArgumentError(f"option_probabilities: row {wrong[0]}: expected numbers that sum to 1, got a sum of {sums[wrong[0]]:g}")
     for name in INDICES:
-        if name in own and (wrong := np.flatnonzero((sizes > 0) & (own[name] >= sizes))).size:
+        if name in columns and (wrong := np.flatnonzero((n_options > 0) & (columns[name] >= n_options))).size:
             place = wrong[0]
             raise ArgumentError(
-                f"{name}: row {place}: expected an option index from 0 to {sizes[place] - 1} ({sizes[place]} options), "
-                f"got {own[name][place]:g}"
+                f"{name}: row {place}: expected an option index from 0 to {n_options[place] - 1} ({n_options[place]} options), "
+                f"got {columns[name][place]:g}"
             )
 
 
-def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:
-    """Return the columns, adding those that follow from option probabilities."""
+def _of_options(columns: dict[str, Any], probabilities: Any, n_options: Any) -> dict[str, Any]:
+    """Return the columns and those that follow from option probabilities (n, K).
+
+    `columns` is {name: values (n,)}, whose values are kept; `n_options` is (n,).
+    """
     from qualm.runners.scoring.measuring.columns import option_columns
 
     known = np.where(np.isnan(probabilities).any(axis=1)[:, None], np.nan, probabilities)
-    derived = option_columns(known, sizes, own.get("right_option", np.full(len(sizes), np.nan)))
-    if "right_option" not in own:
+    derived = option_columns(known, n_options, columns.get("right_option", np.full(len(n_options), np.nan)))
+    if "right_option" not in columns:
         del derived["correct"]
-    return {**derived, **own}
+    return {**derived, **columns}
 
 
 def _check(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequence[str]) -> None:
@@ -384,7 +397,7 @@ def _named(label: str, labels: Labels) -> dict[str, Any]:
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return (a, b) with shared values of column `on`, in the order of a; all rows if None."""
+    """Return (a, b) with shared values of `on` in a's order, all if None; else ArgumentError."""
     if on is None:
         if a.height != b.height:
             raise ArgumentError(f"expected as many answers of both, got {a.height:,} and {b.height:,}; name the question's column by `on`")

@@ -87,7 +87,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
     Raises:
         ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.
     """
-    commit, stages, scored, hashes = _scored(project, revision, spec)
+    commit, stages, scored, hashes = _find_score_stage(project, revision, spec)
     paths = [*nested_paths(scored.inputs), *(path for path in nested_paths(scored.outputs) if tables and path.endswith(".parquet"))]
     objects = {path: _hash(path, hashes, revision) for path in paths}
     place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
@@ -100,13 +100,13 @@ def scores_at(project: Project, revision: str, spec: str, pull: bool = False) ->
 
     Arguments and errors are those of `benchmark_at`.
     """
-    commit, _, scored, hashes = _scored(project, revision, spec)
+    commit, _, scored, hashes = _find_score_stage(project, revision, spec)
     path = str(scored.outputs["scores"])
     return _folder(project, f"{revision}:{spec}", f"{spec}-{commit[:16]}-scores", {path: _hash(path, hashes, revision)}, pull) / path
 
 
-def _scored(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
-    """Return (commit, {name: stage}, score stage, {path: locked MD5}) of a spec."""
+def _find_score_stage(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
+    """Return (commit, {name: stage}, score stage, {path: locked MD5}); else ProjectError."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
@@ -156,7 +156,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
 
 
 def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
-    """Return (locked path, its MD5), where the locked path is `path` or a parent."""
+    """Return (locked path, MD5) of `path` or its nearest locked parent; else ProjectError."""
     for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:
             return candidate, hashes[candidate]
@@ -166,7 +166,16 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
 
 
 def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
-    """Return a folder with links to cached files at their paths; ProjectError if not cached."""
+    """Replace .qualm/revisions/PLACE by links to cached objects; return that folder.
+
+    Args:
+        name: of the revision and spec, for messages.
+        objects: {path: (locked path, MD5)}; links lie at the locked paths.
+        pull: fetch missing objects from the default remote.
+
+    Raises:
+        ProjectError: an object is not in the cache, or damaged.
+    """
     cache = cache_folder(project.root)
     if pull:
         _pull(project, {md5: path for path, md5 in objects.values()})

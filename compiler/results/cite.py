@@ -30,7 +30,7 @@ class Bibliography:
     without: list[str] = field(default_factory=list)
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Record citations (key -> BibTeX) for `name`, or that there are none and why."""
+        """Record citations {key: BibTeX} of `name`; without any, that it has none, with `words`."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)

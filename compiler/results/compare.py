@@ -115,7 +115,7 @@ class ComparisonSide:
 
 
 def _load_side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """Return the side that "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL" names."""
+    """Return the side "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL"; else ProjectError."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
@@ -170,7 +170,7 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Return the differences yours minus mine of equal rows, without intervals or tests.
+    """Return `yours` minus `mine` for clean rows in both, untested; ProjectError if none.
 
     Without samples there is no pairing and so no interval of the difference.
     """
@@ -244,7 +244,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
 
 def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Return the metrics whose label or plugin is in `chosen`; all if that is empty."""
+    """Return metrics whose label or plugin is in `chosen`, all if empty; else ProjectError."""
     names = {name for m in metrics for name in (m["label"], m["plugin"])}
     for name in chosen or ():
         if name not in names:
@@ -261,7 +261,7 @@ def _test_of(stage: Stage) -> dict[str, Any]:
 
 
 def report_inputs(*sides: Chosen) -> list[str]:
-    """Print a warning per spec whose answers or judgements changed; return the warnings."""
+    """Print and return a warning per spec whose answers or judgements differ from dvc.lock."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
         files.setdefault(side.results.root, []).extend(nested_paths(side.results.located_stage(set(models.values())).inputs))
@@ -319,7 +319,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """Return a grid with a row per difference; n and shares only where they differ."""
+    """Return a grid of differences, titled by the texts in `group`; n and shares if unequal."""
     from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.scored_share import shares_differ
 
@@ -350,7 +350,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
 
 
 def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a warning per dataset and model of which a and b score unequal shares."""
+    """Return a warning per model and dataset whose answered shares differ in a and b; or []."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}

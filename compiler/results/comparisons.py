@@ -28,7 +28,7 @@ def matching_tests(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
 
 
 def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:
-    """Print a table per dataset, slice and baseline: metrics down, models across."""
+    """Print a table per dataset, slice and baseline, then the correction; nothing if no tests."""
     for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
         here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
         models = list(dict.fromkeys(t["b"] for t in here))
@@ -42,7 +42,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
 
 
 def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return lines: metrics compared by another quantity, and metrics not tested."""
+    """Return lines on metrics compared by another quantity or not tested; [] if none."""
     metrics_by: dict[str, list[str]] = {}
     for metric, by in dict.fromkeys((t["metric"], compared_quantity(t.get("compared_by"))) for t in tests):
         if by:

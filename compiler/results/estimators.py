@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import add_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print a line per model, dataset and metric: the best estimators."""
+    """Print the best estimators per model, dataset and metric, a line each; maybe nothing."""
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))
@@ -25,7 +25,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
-    """Yield a line per model, dataset and metric shown: its best estimators."""
+    """Yield a text on the best estimators per model, dataset and metric that `scores` has."""
     from qualm.runners.reporting.chance import none_beats_chance
     from qualm.runners.reporting.text import number
     from qualm.runners.scoring.scored_share import describe_unequal_shares

@@ -10,7 +10,7 @@ Edges = list[tuple[str, str]]
 
 
 def draw(plan: Plan, output_format: str, full: bool) -> str:
-    """Return the plan's stages, or if not `full` their kinds, as dot, mermaid or svg text."""
+    """Return stages, or kinds if not `full`, as dot, mermaid or svg text; else ProjectError."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
     if output_format not in forms:
         raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{output_format}'")
@@ -71,7 +71,7 @@ def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
 
 
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
-    """Return the graph as SVG text, in columns from left to right."""
+    """Return nodes {node: (kind, label)} and edges as SVG text, columns from left to right."""
     depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():

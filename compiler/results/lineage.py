@@ -92,7 +92,7 @@ def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict
 
 
 def _answers(key: str, root: Path, repo: Any) -> dict[str, Any]:
-    """Return {"answers": Qualm releases and libraries that computed them}; {} if unknown."""
+    """Return {"answers": releases, libraries} of stage `key`, "SPEC/STAGE"; {} if unknown."""
     spec, _, stage = key.partition("/")
     record = read_record(root, spec, stage).get(ANSWERS)
     tables = record.get("tables", {}) if isinstance(record, dict) else {}

@@ -60,7 +60,10 @@ class McNemar:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """Return McNemar's exact two-sided p of the discordant counts; 1 if both are 0."""
+    """Return McNemar's exact two-sided p of the numbers of answers right in one model only.
+
+    It is 1 if both are 0.
+    """
     if only_a + only_b == 0:
         return 1.0
     from scipy.stats import binomtest
@@ -117,7 +120,7 @@ def differences(
     a: Cell,
     b: Cell,
     metrics: Sequence[Metric],
-    times: int,
+    n_resamples: int,
     level: float,
     seed: int,
     margin: float | Mapping[str, float] | None = None,
@@ -135,7 +138,7 @@ def differences(
     from qualm.runners.scoring.measuring.measured import Slice, or_null
     from qualm.runners.scoring.paired_tests import compare
 
-    part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
+    part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, n_resamples, seed, a.samples.name, "all"))
     biased = [metric for metric in metrics if "compared_by" in metric.plugin.declares]
     unresampled = replace(part, bootstrap=Bootstrap(a.samples.groups, 0, seed, a.samples.name, "all"))
     plain = [{label: or_null(measured.value) for label, measured in evaluate(biased, cell, unresampled)} for cell in (a, b)]

@@ -131,7 +131,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
 
 
 def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[DetectableDifference]:
-    """Return what is detectable per label of a metric, by the models' resamples."""
+    """Return what is detectable per label of a metric, by resamples; [] below two models."""
     import numpy as np
 
     from qualm.runners.scoring.measuring.evaluate import evaluate

@@ -154,7 +154,7 @@ def _files_at(project: Project, spec: str, commit: str) -> Files:
 
 
 def _files_here(project: Project, plan: Plan) -> Files:
-    """Return {stage: content, "": results} of the working tree, as compiled now.
+    """Return {stage: params and paths, "": results or {}} of the working tree, as compiled.
 
     For an unchanged spec the stages are as they lie on disk.
     """

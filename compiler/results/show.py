@@ -114,16 +114,16 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
     return say.INTERVALS.format(levels=names)
 
 
-def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Print who decides on abstentions, if a metric in `rows` depends on it."""
+def show_abstentions(rows: Sequence[Row], params: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Print who decides on abstentions, by score stage `params`, if a metric in `rows` asks."""
     from qualm.runners.scoring.apply_judge import depends_on_abstentions, describe_abstention_judges
 
     if any(depends_on_abstentions(name) for name in dict.fromkeys(plugin_of(r["metric"]) for r in rows)):
-        console.print(Text(describe_abstention_judges(scored, judges), style="dim"))
+        console.print(Text(describe_abstention_judges(params, judges), style="dim"))
 
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:
-    """Print each coverage outside its band, then how many lie within."""
+    """Print each conformal coverage outside its band, then how many lie within, if any."""
     from qualm.runners.reporting.text import promised
 
     coverages = [(row, text) for row in rows if (text := promised(row))]

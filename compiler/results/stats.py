@@ -58,7 +58,10 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """Return the counts of a dataset folder, stored or counted now; None if absent."""
+    """Return a dataset folder's counts, stored or counted; None if absent.
+
+    Raise ProjectError if the stored ones are damaged.
+    """
     from qualm.runners.data.statistics import FILE, read_counted_samples, statistics
 
     if not (folder / FILE).is_file():
@@ -71,7 +74,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return rows: how well question or image alone predict answerability; or [].
+    """Return how well question or image alone predict answerability, a row each; or [].
 
     Their columns are SHORTCUTS; there are none with one class.
     """

@@ -49,7 +49,7 @@ def metrics_down(
 
 
 def _unscored(cells: Sequence[Row]) -> str:
-    """Return " (+N unscored, scored SHARES)" of the cells; "" if all are scored."""
+    """Return " (+N unscored, scored SHARES)", N the most of any cell; "" if all are scored."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     left = max((cell["n_unscored"] for cell in cells), default=0)

@@ -33,7 +33,10 @@ def check_address(on: str | None) -> None:
 
 @contextmanager
 def open_cluster(on: str) -> Iterator[str]:
-    """Yield the cluster's address, "" for no cluster; `ray` starts one and stops it after."""
+    """Yield address `on`, "" for no cluster; for "ray" that of one started for the block.
+
+    Raise ProjectError if Ray is not installed.
+    """
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:

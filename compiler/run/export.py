@@ -163,7 +163,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """Return {dataset: its folder} of the requested ones, by default the pair sets."""
+    """Return {dataset: folder} of the requested ones, by default pair sets or the only one."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers

@@ -176,7 +176,7 @@ def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
 
 
 def _stage_address(plan: Plan, stage: str, default: str) -> str:
-    """Return a stage's name for DVC: "specs/SPEC/dvc.yaml:STAGE", or "STAGE" by default."""
+    """Return "specs/SPEC/dvc.yaml:STAGE", or "STAGE" if `default` is the spec's name."""
     place = pipeline_path(plan.spec, default)
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 

@@ -108,7 +108,7 @@ class Session:
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Fetch tracked data from cache or remote; return DVC's exit status."""
+        """Fetch the data at `paths`, each tracked by PATH.dvc; return DVC's exit status."""
         files = [f"{path}.dvc" for path in paths]
         command = "pull" if dvc.has_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))
@@ -125,6 +125,7 @@ class Session:
         """Run `dvc repro`, again after damage or a failed pull; return the exit status.
 
         Args:
+            pipeline: path of the spec's dvc.yaml.
             options: command-line options of `dvc repro`.
             parallel: stages to run first, several at a time.
             is_pulling: pull outputs from the default remote, if there is one, instead of recomputing them.
@@ -184,6 +185,7 @@ class Session:
         """Start a DVC process with its own log and output file, and return it.
 
         Args:
+            stage: address of the stage that it runs; "" for a whole pipeline.
             gpu: the only GPU that the process may use; empty = all.
         """
         name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)

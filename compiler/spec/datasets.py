@@ -155,7 +155,7 @@ def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | N
 
 
 def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]) -> None:
-    """Record a problem for keys that read `answerable` although a judge decides it later."""
+    """Record a problem per key in conflict with `answerable_by`, a judge that decides later."""
     if reader.spec.datasets[name].answerable_by is None:
         return
     for key in ("where", UNCERTAIN):
@@ -200,7 +200,7 @@ def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return {other dataset: its `where`} for the valid names under `disjoint:`.
 
-    Only datasets of one source can be compared, as ids mean nothing elsewhere.
+    Only datasets of one source can be compared, as ids mean nothing elsewhere. `selected` is {dataset: {key: expression}}.
     """
     datasets, apart = reader.spec.datasets, dict[str, str]()
     entry = datasets[name]

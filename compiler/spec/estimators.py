@@ -23,7 +23,7 @@ from qualm.runners.runtime.server_presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
-    """Return (columns that a plugin reads, ""), or ([] or columns, error message)."""
+    """Return (columns that a plugin reads, or [] if it is faulty; error message or "")."""
     try:
         reads = list(use.reads)
     except PluginError as error:

@@ -73,7 +73,7 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
 
 
 def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_prompts: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
-    """Yield copies of a model, one per prompt of a sweep; itself if there is no sweep."""
+    """Yield a model's copies by {name: prompt keys}; the model itself if it is `recorded`."""
     if use.ref.plugin.name == RECORDED:
         yield use
         return
@@ -96,7 +96,7 @@ def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, w
 
 
 def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
-    """Record a problem if `thinking` is malformed or does not fit the chat template."""
+    """Record a problem if `thinking` is malformed or does not fit a `template` other than ""."""
     try:
         thinking = parse_thinking(args.get("thinking"))
         if thinking is not None and template:
@@ -122,7 +122,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Return the arguments with a server preset filled in; record unsupported ones."""
+    """Return `args` with a server preset where not `written`; record unsupported ones."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,

@@ -80,7 +80,7 @@ def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a hub revision replaced by its locked commit, if any."""
+    """Return arguments with a hub revision as its locked commit, if any; else unchanged."""
     root = project_root()
     if not args.get(HUB) or REVISION not in args or root is None:
         return args

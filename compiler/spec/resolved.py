@@ -78,7 +78,7 @@ class Resolved:
         return [label for name in dataset.entry.judges for label in labels if name in (label, label.split("@")[0])]
 
     def perturbations_of(self, dataset: DataUse) -> list[Ref]:
-        """Return the perturbations that a dataset is asked under, in the spec's order."""
+        """Return the perturbations a dataset is asked under, in the spec's order; maybe []."""
         perturb = dataset.entry.perturb
         if isinstance(perturb, bool):
             return list(self.perturbations) if perturb else []
@@ -152,7 +152,7 @@ class CalibratorUse:
         return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:
-        """Return the methods that suit `of`: "" confidence, an estimator, or a tuple."""
+        """Return the methods that suit "" (confidence), an estimator, or a tuple of estimators."""
         if isinstance(of, tuple):
             return [m for m in self.methods if m.plugin.declares.get("SEVERAL", False)]
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]

@@ -88,7 +88,7 @@ _ROUNDS = 10
 
 
 def _wrong(detail: Any, loc: Path_) -> Path_:
-    """Return the path to drop for a mistake: the value's, or of a missing key's parent."""
+    """Return the path to drop for a Pydantic error: the value's, or a missing key's parent."""
     return loc[:-1] if detail["type"] == "missing" else loc
 
 
@@ -214,7 +214,7 @@ def value(
 def _chosen(
     kind: str, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return {"plugin": name, "args": all arguments}; None with problems appended."""
+    """Return {"plugin": name, "args": all arguments} of `raw`; None with problems appended."""
     named = isinstance(raw, Mapping) and len(raw) == 1
     name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
@@ -268,6 +268,8 @@ def combinations(
     """Return (swept values, all arguments) per point; append problems; [] above MAX_POINTS.
 
     Args:
+        raw: {parameter: value, or list of values of a sweep} as written.
+        owner: name of the plugin or section, for messages.
         fallbacks: defaults of params.yaml, which replace those of the plugin.
     """
     raw = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **raw}

@@ -162,7 +162,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
 
 
 def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
-    """Return base and child merged by key; null removes, other values replace."""
+    """Return base and child merged by key, null removes; record positions in `out`."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
     # The base's order first, so that an override leaves the order of everything else as it was.
@@ -222,7 +222,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def _parse(text: str, name: str) -> Document:
-    """Return a YAML text's document; tolerable mistakes go into `problems`."""
+    """Return a YAML text's document, tolerable mistakes in `problems`; SpecError for others."""
     sources = {name: text}
     try:
         _limit_depth(text, name)
@@ -430,7 +430,7 @@ def _past_space(source: str, at: int, quote: str) -> int:
 
 
 def _width(source: str, at: int, quote: str) -> int:
-    """Return how many characters of the file spell the text's character at `at`."""
+    """Return how many characters of `source` spell the one at `at` within quotes `quote`."""
     if quote == "'" and source.startswith("''", at):
         return 2
     escape = _ESCAPE.match(source, at) if quote == '"' else None

@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run's paired tests of models and estimators as JSON values, with notes.
+    """Return the stored paired tests of models and estimators as JSON values, with notes.
 
     Args:
         params: parameters of the score stage.

@@ -164,7 +164,7 @@ def _options_in_set(mask: int | None) -> list[int]:
 
 
 def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) of a map column's value, a dict or a list of entries."""
+    """Yield (key, value) of a map column's value: a dict, a list of entries, or None."""
     if isinstance(entries, dict):
         yield from entries.items()
         return

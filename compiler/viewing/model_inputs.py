@@ -64,10 +64,10 @@ class ModelInputs:
                     texts[name] = pair[1]
         return texts
 
-    def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
-        """Return image `place` of a question under a variant as WebP; None on failure."""
+    def picture(self, dataset: str, sample_id: str, variant: str, index: int) -> bytes | None:
+        """Return image `index`, from 0, of a question under a variant as WebP; None on failure."""
         pair = self._input(dataset, sample_id, variant)
-        return encode_webp(pair[0][place]) if pair is not None and place < len(pair[0]) else None
+        return encode_webp(pair[0][index]) if pair is not None and index < len(pair[0]) else None
 
     def missing(self, dataset: str, image_ids: Iterable[str]) -> list[str]:
         """Return the image ids that the dataset's folder has no image for."""

@@ -70,7 +70,7 @@ class SitePart:
 
     @property
     def files(self) -> list[str]:
-        """Return the paths of all result files that the page reads of this part."""
+        """Return the paths of all result files that the page reads for this spec."""
         paths = list(nested_paths(self.results.inputs))
         for stage in self._stages:
             if "scores" in stage.outputs:
@@ -98,7 +98,7 @@ class SitePart:
         return ModelInputs(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
-        """Return the facts on this part, as JSON values, for the page's first chunk."""
+        """Return the facts on this spec's results, as JSON values, for the page's first chunk."""
         report, (models, colours) = self._report_params, self.orders
         return {
             "key": self.key,
@@ -135,7 +135,7 @@ class SitePart:
         return found
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
-        """Return the part's index as JSON values: answers, modalities, licences, files."""
+        """Return this spec's index as JSON values: answers, modalities, licences, files."""
         inputs = self.results.inputs
         changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
         return self.answers.index() | {
@@ -185,7 +185,7 @@ class Site:
     """The page of `qualm view`: returns the content of each of its files."""
 
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
-        """Keep the parts by key; `live` is the run to show, None for a published page."""
+        """Keep the specs' results by key; `live` is the run to show, None if published."""
         self.parts = {part.key: part for part in parts}
         self.title, self.pictures, self.live = title, pictures, live
 
@@ -212,7 +212,7 @@ class Site:
         return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 
     def index(self) -> bytes:
-        """Return the page's first chunk: title, and the facts on each part."""
+        """Return the page's first chunk, in bytes: title, and the facts on each spec's results."""
         parts = [part.described() for part in self.parts.values()]
         return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 

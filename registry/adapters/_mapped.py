@@ -129,7 +129,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell as a list: a list, JSON or Python text, or split text; [] if empty."""
+        """Return a cell, a list or a text of one, as a list, [] if empty; else AdapterError."""
         if _empty(value):
             return []
         if isinstance(value, str):

@@ -15,7 +15,10 @@ from qualm.registry.system.dvc_objects import lies_in
 
 
 def read_list(path: Path, expected: str) -> list[Any]:
-    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty."""
+    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty.
+
+    `expected` describes the file in messages.
+    """
     return [record for _, record in read_records(path, expected)]
 
 
@@ -136,7 +139,7 @@ def number_repeats(name: str, repeated: Counter[str]) -> str:
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """Read the image at the first of `places` that is a file in the source; else AdapterError."""
+    """Read the image at the first path in `places` that is a file here; else AdapterError."""
     for place in places:
         path = source / place
         try:

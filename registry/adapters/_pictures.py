@@ -65,7 +65,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """Return the images' names joined as one `image_id`, None without images."""
+        """Return the images' names as one `image_id`, None without; AdapterError if too many."""
         if len(pictures) > MAX_IMAGES:
             raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
@@ -107,7 +107,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
     return data if isinstance(data, bytes) and data else None, path if isinstance(path, str) else ""
 
 
-def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
+def check_marks(sample: Sample, n_images: int, listed: bool, where: str) -> Sample:
     """Return a sample whose `<image>` marks fit its images; remove a lone one; else raise.
 
     Args:
@@ -116,10 +116,10 @@ def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Samp
     Raises:
         AdapterError: several images and another number of marks.
     """
-    if listed and pictures == 1 and sample.question.count(MARK) == 1:
+    if listed and n_images == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()
         return replace(sample, question=text) if text else sample
-    if wrong := find_mark_problem(sample.question, pictures):
+    if wrong := find_mark_problem(sample.question, n_images):
         raise AdapterError(f"{where}: {wrong}")
     return sample
 
@@ -138,7 +138,7 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
     """Return (image id, function that returns it) for up to `n` frames of a source's video.
 
-    Names are `NAME#frame=NUMBER`.
+    Names are `NAME#frame=NUMBER`. Raise AdapterError if no video is at `place` in the source, or it cannot be read.
     """
     path = source / place
     try:
@@ -154,7 +154,10 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return (image id, function that returns it) for up to `n` frames of an animated image."""
+    """Return (image id, function that returns it) for up to `n` frames of an animated image.
+
+    Raise AdapterError if it cannot be read.
+    """
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

@@ -32,11 +32,14 @@ class TablePictures:
         """Rows that have the image of others."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield (place, row) of the table's valid rows, in order; skip others silently."""
+        """Yield ("FILE: line 3", row) of the table's valid rows, in order; skip others silently."""
         return read_rows(self.path, self._expected, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """Return (image id, undecoded image) of a row; the image is None if given before."""
+        """Return (image id, image or None if given before) of a cell, or the row it points to.
+
+        Raise AdapterError for several images, bad base64 or a row without image.
+        """
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
@@ -62,7 +65,7 @@ class TablePictures:
         return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
-        """Return (image cell, place) of the row with this index; AdapterError if there is none."""
+        """Return (image cell, "FILE: line 3") of the row with this index; else AdapterError."""
         for place, row in self._rows():
             if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place

@@ -39,7 +39,10 @@ class Unseen:
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return the stripped text or number at the first of `names` present, as text; else None."""
+        """Return the text or number at the first of `names`, as text; None if none is present.
+
+        Raise AdapterError if the value is neither, or blank.
+        """
         name = self.field(names)
         if name is None:
             return None

@@ -106,18 +106,25 @@ def _letters(text: str) -> str:
     return re.sub("[^a-z0-9]", "", text.lower())
 
 
-def _match_or_doubt(key: Key, here: Collection[str], there: list[str], files: Collection[str]) -> tuple[str, str]:
-    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason)."""
+def _match_or_doubt(key: Key, annotated: Collection[str], released: list[str], files: Collection[str]) -> tuple[str, str]:
+    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason).
+
+    Args:
+        key: (question, answers).
+        annotated: names of the annotated images with this key.
+        released: paths of the images of today's release with this key.
+        files: paths of all files of the source.
+    """
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
         return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"
-    if not there:
+    if not released:
         return "unmatched", "no record of today's release has its question and answers"
-    if len(here) > 1 or len(there) > 1:
+    if len(annotated) > 1 or len(released) > 1:
         return "ambiguous", "several questions of the annotations, or of today's release, have this text and these answers"
-    if there[0] not in files:
+    if released[0] not in files:
         return "unmatched", "its image of today's release is not among the files"
-    return "", there[0]
+    return "", released[0]
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:

@@ -99,7 +99,7 @@ def _categories(path: Path) -> dict[str, str]:
 
 
 def _test_ids(path: Path) -> frozenset[str]:
-    """Return the numbers of test diagrams, as text, from a file with one per line."""
+    """Return the numbers of test diagrams, as text, one a line in a file; else AdapterError."""
     if not path.is_file():
         raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
     try:

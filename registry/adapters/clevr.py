@@ -68,7 +68,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
 
 
 def _answer(value: Any, where: str) -> str:
-    """Return an official answer as text: "yes"/"no" for a boolean, digits for a number."""
+    """Return an answer as text: "yes"/"no" for bool, digits for int; else AdapterError."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int):

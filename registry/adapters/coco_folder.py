@@ -121,7 +121,7 @@ def _annotations(
 
 
 def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
-    """Yield (place, sample) per image: its first sample with the references of all.
+    """Yield (place in the file, sample) per image: its first, with the references of all.
 
     `before` is the prefix of the image's id, `prefix` that of the sample's.
     """

@@ -73,7 +73,7 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
 
 
 def _picture(record: dict[str, Any], where: str) -> str | None:
-    """Return the image's path, used as its id; None if `visual_input` is 0, without image."""
+    """Return the image's path, its id; None if `visual_input` is 0, which means no image."""
     if (record["visual_input"] == "0") != (record["filename"] is None):
         raise AdapterError(
             f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "

@@ -72,7 +72,7 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
-    """Return {image id: its path, width, height in pixels} of the images in `ids`.
+    """Return {image id: its path, width, height in pixels} of images in `ids` that are listed.
 
     The path is the last two parts of the address.
     """
@@ -89,7 +89,7 @@ def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
 
 
 def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return {image id: [(relative box, phrase)]} of images in `pictures` with regions."""
+    """Return {image id: ((relative box, phrase), ...)} of images in `pictures` with regions."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
         records = require_record(record, ("regions",), where)["regions"]

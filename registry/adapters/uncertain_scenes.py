@@ -65,7 +65,7 @@ def uncertain_scenes(
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
-    """Return {"text" and "cross": (kind, rewritten question)}; {} unless both exist."""
+    """Return {"text", "cross": (kind, rewrite)}, kinds alternate by `turn`; {} unless both."""
     rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):

@@ -53,7 +53,7 @@ def vq_focusambiguity(
                 require_record(record, [question, image, ambiguous, *([id] if id else [])], where)
                 name = require_text(record, image, where)
                 sample = Sample(
-                    sample_id=_name(record, split, name, record[question], id, repeated, where),
+                    sample_id=_sample_id(record, split, name, record[question], id, repeated, where),
                     question=require_text(record, question, where),
                     image_id=Path(name).stem,
                     category="ambiguous" if _label(record[ambiguous], ambiguous, where) else "unambiguous",
@@ -81,10 +81,12 @@ def _label(value: Any, key: str, where: str) -> bool:
     return bool(value)
 
 
-def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str | None, repeated: Counter[str], where: str) -> str:
-    """Return a record's sample id, SPLIT/ID, or without `key` one made from its content."""
+def _sample_id(
+    record: dict[str, Any], split: str, image_name: str, question: Any, key: str | None, repeated: Counter[str], where: str
+) -> str:
+    """Return SPLIT/ID, or without `key` an id by image and question, counted in `repeated`."""
     if key is not None:
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")
         return f"{split}/{record[key]}"
-    return number_repeats(f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}", repeated)
+    return number_repeats(f"{split}/{Path(image_name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}", repeated)

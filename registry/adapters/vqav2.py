@@ -91,7 +91,7 @@ def _sample(row: QuestionRow, image_id: str, split: str, complements: Mapping[in
 
 
 def _complements(path: Path) -> dict[int, int]:
-    """Return {question id: id of its complement}, both ways; the first pair counts."""
+    """Return {question id: id of its complement}, both ways; of several pairs the first."""
     complement_of: dict[int, int] = {}
     for where, pair in read_records(path, "VQA v2's complementary pairs (or say `complementary: false`)"):
         if not isinstance(pair, list) or len(pair) != 2 or not all(type(one) is int for one in pair):

@@ -227,16 +227,16 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
     return top, [f"{origin.name}: {problem}" for problem in refused], sorted(name.removeprefix(prefix) for name in others)
 
 
-def _describe_contents(others: list[str], card: Card) -> str:
-    """Return a message's end: where in the archive the files are, or what it holds."""
-    if not others:
+def _describe_contents(members: list[str], card: Card) -> str:
+    """Return a message's end: which archive folder the card's files are in, or `members`."""
+    if not members:
         return "; it is empty"
-    for name in others[:1000]:
+    for name in members[:1000]:
         for parent in list(PurePosixPath(name).parents)[:-1]:
             if is_named(card, PurePosixPath(name).relative_to(parent).as_posix()):
                 return f"; it seems to lie in {quoted(str(parent))} there: unpack it and give that folder"
     expected = ", ".join([rule.files for rule in card.layout[:3]] + ["..."] * (len(card.layout) > 3))
-    return f": expected {expected}, it has {len(others):,} other files, {quoted(others[0])} the first"
+    return f": expected {expected}, it has {len(members):,} other files, {quoted(members[0])} the first"
 
 
 def _layout_folder(folder: Path, card: Card) -> Path:
@@ -255,9 +255,11 @@ def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) 
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write files that the adapter derives; return {file name: path}, {} if it derives none.
+    """Write the adapter's derived files into `place`, add them to `inspection`; return paths.
 
     They are noted in `inspection`, with the notes for people.
+
+    Return {file name: path}, {} if the adapter derives none.
     """
     derive = derived_files(card)
     if derive is None:
@@ -312,7 +314,7 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
 
 
 def _stream(source: Path, target: Path | None) -> str:
-    """Return a file's MD5 while copying it to `target`; only hash if that is None."""
+    """Copy a file to `target`, unless None, and return its MD5; else AddError."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with os.fdopen(os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as reading:

@@ -95,11 +95,11 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
     return report
 
 
-def _unanswered(samples: Sequence[str], total: int) -> str:
-    """Return the problem's text for `samples` that have no reference answer."""
+def _unanswered(sample_ids: Sequence[str], total: int) -> str:
+    """Return the problem's text for samples, of `total`, that have no reference answer."""
     return (
-        f"{len(samples):,} of {total:,} questions have no reference answer and are not declared unanswerable, so that they cannot be "
-        f"scored; the first is {samples[0]}. Name the column that says so by `answerable` or `unanswerable`, or correct `answer`"
+        f"{len(sample_ids):,} of {total:,} questions have no reference answer and are not declared unanswerable, so that they cannot be "
+        f"scored; the first is {sample_ids[0]}. Name the column that says so by `answerable` or `unanswerable`, or correct `answer`"
     )
 
 

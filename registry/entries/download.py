@@ -189,15 +189,15 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
     return None
 
 
-def _partial_state(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
+def _partial_state(file: RemoteFile, partial_file: Path, etag_file: Path) -> tuple[int, str]:
     """Return (bytes so far, ETag or "") of a download to resume; (0, "") to start anew."""
-    if not part.exists():
+    if not partial_file.exists():
         return 0, ""
     validator = ""
     with contextlib.suppress(textfiles.TextFileError):
-        validator = textfiles.read_text(tag).strip()
+        validator = textfiles.read_text(etag_file).strip()
     has_checksum = bool(file.sha256) or file.blob is not None
-    return (part.stat().st_size, validator) if validator or has_checksum else (0, "")
+    return (partial_file.stat().st_size, validator) if validator or has_checksum else (0, "")
 
 
 def _retry_after(reply: httpx.Response) -> float:
@@ -240,7 +240,7 @@ def _blob(path: Path, size: int) -> str:
 
 
 def need_room(folder: Path, files: Sequence[RemoteFile]) -> None:
-    """Raise FetchError if the disk of `folder` has less room than all files need."""
+    """Raise FetchError if the disk of `folder` has no room for the files of known size."""
     size, free = sum(file.size or 0 for file in files), shutil.disk_usage(folder).free
     if size > free:
         raise FetchError(f"{folder}: {format_size(size)} are to come and {format_size(free)} are free; make room first") from OSError(

@@ -201,7 +201,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return {file: recorded MD5} of an entry; None if its listing is not stored here."""
+    """Return {file: recorded MD5}: `hashes` if they are those, or as stored; None if unknown."""
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

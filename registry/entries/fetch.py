@@ -214,11 +214,11 @@ def _download_folder(source: Fetch, file: str) -> str:
     return "archives" if file in source.unpack else "files"
 
 
-def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
-    """Unpack the archives in `here` one by one into the folders of their card."""
+def _unpack(home: Path, card: Card, source: Fetch, digests: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
+    """Unpack the card's archives in `digests`, {path: SHA-256}, into `home`/files."""
     (home / "files").mkdir(exist_ok=True)
     for archive, target_folder in source.unpack.items():
-        if archive not in here:
+        if archive not in digests:
             continue
         members = target_folder if isinstance(target_folder, Members) else Members(into=target_folder)
         stage = home / "unpacked"

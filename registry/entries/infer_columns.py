@@ -164,7 +164,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
-    """Return the name of the first adapter that reads such files; else NewCardError."""
+    """Return the name of the first adapter that reads `listed` files; else NewCardError."""
     if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
         return "image_table"
     for adapter in SUFFIXES:
@@ -175,7 +175,7 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return files that an adapter may read, of one kind: Parquet, else Arrow, else text."""
+    """Return files that an adapter may read: all Parquet, else Arrow, else text; else []."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
@@ -227,7 +227,7 @@ def _keys(path: Path) -> set[str]:
 
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Return {split: path or pattern} from words in the names; all `test` without any."""
+    """Return {split: path or pattern} by words in names, or all as `test`; append to `notes`."""
     by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_split[_split(name)].append(name)
@@ -240,7 +240,7 @@ def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
 
 
 def _split(name: str) -> str:
-    """Return "train", "val" or "test" as a path's parts name it, innermost first; else ""."""
+    """Return "train", "val" or "test" as a path's folders or name say, innermost first; or ""."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
         if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):
@@ -299,7 +299,7 @@ def _coco(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
-    """Return {adapter parameter: column or value} by usual names and contents."""
+    """Return {adapter parameter: column or value} by names and contents; append to `notes`."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
     mapping: dict[str, Any] = {key: _find_column(key, lower, records) for key in NAMES}
@@ -343,6 +343,8 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
 def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the column or dotted field for parameter `key`; None if none fits.
 
+    `lower` is {lower-case name: column}.
+
     Columns with one of the parameter's usual names come first, then fields of such columns, then fields of any column.
     """
     usual_names = NAMES[key]
@@ -362,11 +364,11 @@ def _are_truth_words(values: Sequence[Any]) -> bool:
     return all(str(v).strip().lower().removesuffix(".0") in TRUTH for v in values)
 
 
-def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], usual: str | None) -> str | list[str] | None:
-    """Return the image column, or a list of several; None if none is found."""
-    holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
+def _image_columns(records: Sequence[Mapping[str, Any]], columns: Sequence[str], usual: str | None) -> str | list[str] | None:
+    """Return the column or columns of images, else `usual` or numbered columns; None if none."""
+    holding = [n for n in columns if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
-        return usual if usual is not None else _numbered_columns(there)
+        return usual if usual is not None else _numbered_columns(columns)
     first = usual if usual in holding else holding[0]
     series = _numbered_columns(holding)
     return series if series is not None and first in series else first
@@ -380,10 +382,10 @@ def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | Non
     return SEPARATOR if parted and whole and len(parted) * MAX_TEXTS_PER_LIST >= len(texts) else None
 
 
-def _numbered_columns(there: Sequence[str]) -> list[str] | None:
+def _numbered_columns(columns: Sequence[str]) -> list[str] | None:
     """Return columns `image_1`, `image_2`... by number; None if fewer than two."""
     series: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for name in there:
+    for name in columns:
         found = re.fullmatch(r"(.*?)[_ -]?(\d{1,3})", name.lower())
         if found is not None and found[1] in NAMES["image"]:
             series[found[1]].append((int(found[2]), name))
@@ -432,9 +434,9 @@ def _listed(value: Any) -> bool:
 
 
 def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
-    """Return the possible values of `answer_is`, the likeliest first; ["text"] if none.
+    """Return the values of `answer_is` that fit, the likeliest first; ["text"] if none fits.
 
-    Readings with equal outcomes count once; `text` if there is none.
+    Of values with equal outcomes only the first is returned.
     """
     answered = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
     readings: dict[tuple[int | None, ...], str] = {}
@@ -452,7 +454,10 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
-    """Return the folder of the images that records name, maybe with `{split}`, else "."."""
+    """Return the folder of the images that records name, maybe with `{split}`, else ".".
+
+    `heads` are (split, record) pairs; `columns` hold the images' names.
+    """
     named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := cell_content(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)

@@ -98,7 +98,10 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, number of records, None or the fault) in the order of `rules`."""
+    """Yield (file, record count, None if it has none, or FormatError) in the order of `rules`.
+
+    `rules` is {file: its rule}.
+    """
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -165,7 +168,10 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
 
 
 def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield (relative path, entry) of a folder's files, by name, subfolders after files."""
+    """Yield (relative path, entry) of a folder's files, by name; add errors to `problems`.
+
+    Subfolders come after files; `inside` is the prefix of the relative paths.
+    """
     try:
         with os.scandir(folder) as entries:
             here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
@@ -211,7 +217,7 @@ def _nearby_folder(folder: Path, card: Card) -> str:
 
 
 def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """Add a file's record count to the inspection, and problems of digest or count."""
+    """Add a record count and wrong digest to the inspection, a wrong count to `lenient`."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()

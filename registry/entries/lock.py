@@ -31,7 +31,7 @@ class Pin:
 
 
 def read(root: Path) -> dict[str, Pin]:
-    """Return {entry, or MODEL@REVISION: its pin} of the lock; {} without a lock file."""
+    """Return {entry, or MODEL@REVISION: its pin}, {} without lock file; FetchError if damaged."""
     path = root / FILE
     if not path.exists():
         return {}

@@ -64,24 +64,24 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
             if name in args:
                 args[name] = before
             continue
-        args[name] = _parse_reply(plugin, parameter, reply) if name in NO_COLUMNS else _columns(parameter, reply, proposal)
+        args[name] = _parse_input(plugin, parameter, reply) if name in NO_COLUMNS else _columns(parameter, reply, proposal)
     return args
 
 
-def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
-    """Return a reply as the parameter's value, its default for ""; else NewCardError."""
-    if not reply:
+def _parse_input(plugin: Plugin, parameter: Parameter, typed: str) -> Any:
+    """Return the typed text as the parameter's value, its default for ""; else NewCardError."""
+    if not typed:
         return parameter.default
     try:
-        return parse_options(plugin, [f"{parameter.name}={reply}"])[parameter.name]
+        return parse_options(plugin, [f"{parameter.name}={typed}"])[parameter.name]
     except PluginError as error:
         raise NewCardError(str(error).removeprefix("-O ")) from None
 
 
-def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
-    """Return a reply's column, a list of columns, or None for ""; else NewCardError."""
-    several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
-    value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
+def _columns(parameter: Parameter, typed: str, proposal: Proposal) -> Any:
+    """Return a typed column, a list of several, or None for ""; NewCardError if unknown."""
+    several = isinstance(parameter.default, list) or (parameter.name == "image" and typed not in proposal.columns and "," in typed)
+    value: Any = [part.strip() for part in typed.split(",") if part.strip()] if several else typed or None
     _are_columns(parameter.name, value, proposal)
     return value
 

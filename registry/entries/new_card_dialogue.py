@@ -73,7 +73,7 @@ def _take(what: str, proposed: str, help: str) -> str:
 
 
 def _ask(what: str, proposed: str, help: str) -> str:
-    """Ask a question in the terminal; return the answer, "" for `-`."""
+    """Ask for `what`, offering `proposed`, in the terminal; return what is typed, "" for `-`."""
     answer: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
     return "" if answer == "-" else answer
 

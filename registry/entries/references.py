@@ -123,7 +123,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _end(text: str, body: int, opening: str) -> int | None:
-    """Return the position after the brace or parenthesis that closes a block; or None.
+    """Return the position after the bracket that closes a block begun at `body`; None if none.
 
     Braces count everywhere, parentheses only outside braces and quotes.
     """

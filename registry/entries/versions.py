@@ -109,7 +109,7 @@ def _working(root: Path, text: str) -> Version | None:
 
 
 def _place(root: Path, name: str) -> tuple[str, bool]:
-    """Return (path from the root, True if an entry of `registry/data`)."""
+    """Return (path from the root, True if an entry of `registry/data`); else EntryError."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
     try:

@@ -132,7 +132,7 @@ class _Claims:
 
 
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
-    """Check an archive's members, then yield the valid files; `skip` gets each problem."""
+    """Check an archive, then yield its valid files; `skip` gets problems; else ArchiveError."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)

@@ -71,13 +71,19 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes, durable: bool = False) -> None:
-    """Replace a file's content atomically; on an error the old content stays."""
+    """Replace a file's content atomically; on an error the old content stays.
+
+    `durable` is as in `file`.
+    """
     with file(path, durable) as partial:
         partial.write_bytes(data)
 
 
 def write_text(path: Path, text: str, durable: bool = False) -> None:
-    """Replace a file's content atomically by a text in UTF-8, line ends unchanged."""
+    """Replace a file's content atomically by a text in UTF-8, line ends unchanged.
+
+    `durable` is as in `file`.
+    """
     write_bytes(path, text.encode(), durable)
 
 

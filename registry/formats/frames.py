@@ -54,7 +54,7 @@ def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` even frames of an animated image."""
+    """Return (position, PNG bytes) of up to `n` even frames of an image; else FramesError."""
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -86,9 +86,9 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` even frames of a film, by PyAV.
+    """Return (position, PNG bytes) of up to `n` even frames of a film; else FramesError.
 
-    Frames are counted by decoding, since headers misstate lengths.
+    PyAV decodes them. Frames are counted by decoding, since headers misstate lengths.
     """
     try:
         import av

@@ -215,7 +215,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
-    """Return why the JSON text from `begin` has too many parts; "" if not."""
+    """Return why the JSON text from `begin` has more than MAX_PARTS values; "" if it has not."""
     if len(text) - begin <= 2 * MAX_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count
@@ -259,7 +259,7 @@ class _Reader:
         raise JsonStreamError(f"{self.path}: line {self.line()}: {message}{hint}")
 
     def peek(self, at_end: str = "the file stops in the middle") -> str:
-        """Skip spaces; return the next character without consuming it; error at the end."""
+        """Skip spaces; return the next character, unconsumed; at the end raise with `at_end`."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):

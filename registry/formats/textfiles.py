@@ -56,6 +56,8 @@ def is_file(path: str | Path) -> bool:
 def read_bytes(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> bytes:
     """Return all bytes of a regular file; TextFileError if above `limit` bytes.
 
+    `what` describes the file in messages.
+
     Raises:
         NoFileError: there is none.
         TextFileError: it is no regular file, larger than `limit`, or cannot be read.
@@ -86,6 +88,8 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> str:
     """Return a UTF-8 file's text without byte order mark; TextFileError otherwise.
+
+    It has at most `limit` bytes; `what` describes it in messages.
 
     Raises:
         NoFileError: there is none.

@@ -103,7 +103,7 @@ def plugin_of(module: str) -> tuple[str, str] | None:
 
 
 def versioned_kinds(module: str) -> tuple[str, ...] | None:
-    """Return the answer kinds whose versions key a module, () for engine; None if unversioned.
+    """Return the answer kinds of a module's version, () for the engine; None if unversioned.
 
     () for the engine itself; None if the content of the module's file counts.
     """

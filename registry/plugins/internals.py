@@ -85,7 +85,7 @@ def is_internal(column: str) -> bool:
 
 
 def parse_internal(column: str) -> Internal:
-    """Return the parts of a column name `KIND/LAYER/PLACE`; ValueError if invalid.
+    """Return the `Internal` of a column name `KIND/LAYER/PLACE`; ValueError if invalid.
 
     >>> parse_internal("draw_hidden_states/middle/answer_last").column, parse_internal("hidden_states/.50/prompt_last").column
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')

@@ -251,7 +251,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
 
 
 def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
-    """Return the function of a `Chosen` value, its arguments bound, after importing it.
+    """Import and return the function of a `Chosen` value, its arguments bound.
 
     Args:
         kind: the kind in the parameter's annotation.
@@ -278,7 +278,7 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the parameters still to set so that a model gives `words`; None if impossible."""
+    """Return the parameters to set for a model to give signals `words`; None if impossible."""
     args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):

@@ -131,7 +131,10 @@ class _Pool:
         self.dataset, self.samples = dataset, samples
 
     def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
-        """Draw an option from another group's question, unlike `taken`; else PreparationError."""
+        """Draw an option from another group's question, unlike `taken`; else PreparationError.
+
+        If `taken` is None, any of them fits.
+        """
         for _ in range(MAX_TRIES):
             other = self.samples[rng.randrange(len(self.samples))]
             text = other.choices[rng.randrange(len(other.choices))]

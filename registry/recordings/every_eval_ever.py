@@ -46,7 +46,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _tasks(row: Mapping[str, Any]) -> set[str]:
-    """Return the names of a line's task: one, or two in Qualm's exports."""
+    """Return the names of a row's task: one, or two in Qualm's exports."""
     name, metadata = str(row.get("evaluation_name")), row.get("metadata")
     return {name, name.partition(".")[2] or name} if isinstance(metadata, Mapping) and KEY in metadata else {name}
 
@@ -94,7 +94,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _metric(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return (evaluation name, result id, judge), which differs between metrics."""
+    """Return (evaluation name, result id, judge) of a row, which differs between metrics."""
     metadata = row.get("metadata") or {}
     return (str(row.get("evaluation_name")), str(row.get("evaluation_result_id")), str(metadata.get("judge")))
 
@@ -145,7 +145,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _draws(answers: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
-    """Return {column: value} for each answer, with its thinking if as many are given."""
+    """Return {"text": answer} per answer, with "thinking" if as many thoughts are given."""
     if len(answers) == 1 and thoughts:
         thoughts = ["\n\n".join(thoughts)]
     if len(thoughts) != len(answers):

@@ -188,7 +188,7 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
 
 
 def _sum_last_tokens(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
-    """Return the sum of log-probabilities of the last tokens that spell `option`."""
+    """Return the log-probability of `option`, the last tokens; else MalformedRowError."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
         text, total = str(token["text"]) + text, total + float(token["logprob"])

@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def run_and_task(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
-    """Return {(run, task)} by which a file can be asked for, from folder and name."""
+    """Return {(run, task)} of a file: run is its folder or date, task is from its name."""
     match = pattern.fullmatch(path.stem)
     if match is None:
         return frozenset({(path.parent.name, path.stem)})
@@ -129,7 +129,7 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 
 def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
-    """Return a number per [number, flag] response; None if one is not such a pair."""
+    """Return the log-likelihood of each [number, flag] response; None if one is no such pair."""
     likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
@@ -160,7 +160,7 @@ def generated_texts(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return answers' columns, joined with the signals under Qualm's key in the row."""
+    """Return each answer's columns with the signals under Qualm's key in `row`, if any."""
     own_columns = row.get(KEY)
     if own_columns is None:
         return native
@@ -200,7 +200,9 @@ def _right_option(
 ) -> tuple[int | None, str]:
     """Return (index of the right option, "") or (None, why it is unknown).
 
-    A target may be its number, its text or its letter, and is logged as text. If two readings disagree ("1" among options that are
+    `numbers` are the log-likelihoods of the options.
+
+    A target may be its number, its text or its letter, and is logged as text. If two of them disagree ("1" among options that are
     numbers), an export of ours says which holds; else the logged `acc` decides if it can: the likeliest option is right exactly if it is 1.
     """
     index = doc.get("answer_index")

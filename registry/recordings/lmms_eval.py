@@ -73,7 +73,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def logits(numbers: list[float]) -> list[float]:
-    """Return losses negated, or log-likelihoods unchanged; error if signs are mixed."""
+    """Return losses negated, or log-likelihoods unchanged; MalformedRowError if signs mix."""
     if all(v >= 0 for v in numbers):
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):

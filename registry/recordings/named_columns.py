@@ -45,7 +45,7 @@ ROW = "prediction"
 
 
 def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
-    """Return {(run, task)} pairs of a table's answers; None without id and answer columns.
+    """Return {(model or folder, task)} of a table; None without id and answer columns.
 
     Raises:
         RecordingError: two columns could be the answer.
@@ -134,7 +134,7 @@ def _text(cell: Any) -> str:
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {our word: table column or None}, as `fields` says or by usual names."""
+    """Return {our word: column or None}, by `fields` or usual names; else RecordingError."""
     lower = {name.lower(): name for name in there}
     found: dict[str, str | None] = {}
     for word in words:

@@ -146,7 +146,7 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _wording(prompt: Any) -> tuple[str, str]:
-    """Return (last question, whole prompt) of a text or list of turns; ("", "") else."""
+    """Return (last question, whole prompt) of a text or turns; ("", "") for other types."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):

@@ -106,7 +106,10 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
 
 
 def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], every_cell: bool = False) -> Iterator[Row | Fault]:
-    """Yield (place, {column: cell}) of rows of cells, or a Fault for a wrong number."""
+    """Yield ("FILE:LINE", {column: cell or None}); a Fault for a wrong number of cells.
+
+    Raise RecordingError if two columns have one name. Too few cells are a fault only if `every_cell`.
+    """
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):

@@ -22,13 +22,13 @@ def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
 
 
 def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
-    """Return a boolean mask of the pixels that show any of these objects."""
+    """Return a boolean mask (pixels, pixels) of the pixels that show any of these objects."""
     pixels: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
     return pixels
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """Return a boolean mask of the pixels that show these objects or change without them."""
+    """Return a mask (pixels, pixels): these objects are seen or alter the image there."""
     before, after = (render(s).astype(np.int16) for s in (scene, remove_objects(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

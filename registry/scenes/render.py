@@ -116,7 +116,7 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
 
 
 def silhouettes(scene: Scene) -> Array:
-    """Return per object the share of each pixel that shows it, (objects, pixels, pixels)."""
+    """Return the fraction of each pixel that shows each object, (objects, pixels, pixels)."""
     view = _view(scene["level"])
     things = scene["objects"]
     shares = np.zeros((len(things), view.pixels, view.pixels))
@@ -134,7 +134,7 @@ _GEOMETRY = ("shape", "size", "rotation", "3d_coords", "pixel_coords")
 
 
 def _table_in_sight(scene: Scene) -> Array:
-    """Return per pixel the share that no object covers, (pixels, pixels), cached."""
+    """Return per pixel the fraction that no object covers, (pixels, pixels), cached."""
     things = (tuple(tuple(v) if isinstance(v := thing[name], list) else v for name in _GEOMETRY) for thing in scene["objects"])
     return _uncovered(scene["level"], tuple(things))
 
@@ -148,7 +148,7 @@ def _uncovered(level: str, things: tuple[tuple[Any, ...], ...]) -> Array:
 
 
 def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
-    """Return {side: visible share of a trail of object i there, 0 if out of image}."""
+    """Return {side: visible fraction of a trail of object i there, 0 if out of image}."""
     view, rules = _view(scene["level"]), LEVELS[scene["level"]]
     thing, free = scene["objects"][i], _table_in_sight(scene)
     reach = SIZES[thing["size"]] + TRAIL
@@ -162,7 +162,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """Return the visible share, 0 to 1, of a puddle around object i."""
+    """Return the visible fraction, 0 to 1, of a puddle around object i."""
     view = _view(scene["level"])
     pixels = puddle(view.spots, scene["objects"][i])
     return float(_table_in_sight(scene)[pixels].mean())
@@ -184,7 +184,7 @@ class _Look:
 
     @property
     def cover(self) -> Array:
-        """Return per pixel of the window the share that the object covers."""
+        """Return per pixel of the window the fraction that the object covers, (rows, columns)."""
         share: Array = self.hit.reshape(self.split).mean((1, 3), dtype=np.float64)
         return share
 
@@ -206,7 +206,7 @@ def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
 
 
 def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Draw one object over the canvas, in place."""
+    """Draw one object over the canvas (pixels, pixels, 3), in place."""
     look = _look(view, thing)
     if look is None:
         return
@@ -228,7 +228,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Return (mask of rays that hit, points of the hits, normals there) of a cube.
+    """Return (mask (n,), hit points (m, 3), normals (m, 3)) of rays (n, 3) on a cube.
 
     Normals bend near the edges, which look rounded.
     """
@@ -269,7 +269,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Return the linear colours, (points, 3), of lit surface points."""
+    """Return the linear colours, (points, 3), of surface points relative to `centre` (3,)."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)

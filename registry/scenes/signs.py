@@ -47,14 +47,20 @@ def draw_on_table(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) 
 
 
 def puddle(spots: np.ndarray, thing: dict[str, Any]) -> np.ndarray:
-    """Return a mask (pixels, pixels) of the puddle around an object, hidden parts too."""
+    """Return a mask (pixels, pixels) of the puddle around an object, hidden parts too.
+
+    `spots` is (pixels, pixels, 2), where each pixel's ray meets the table.
+    """
     offset = spots - np.array(thing["3d_coords"][:2])
     pixels: np.ndarray = np.hypot(offset[..., 0], offset[..., 1]) < SIZES[thing["size"]] + _PUDDLE
     return pixels
 
 
 def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
-    """Return a mask (pixels, pixels) of a trail to an object from a side, hidden parts too."""
+    """Return a mask (pixels, pixels) of a trail to an object from a side, hidden parts too.
+
+    `spots` is (pixels, pixels, 2), where each pixel's ray meets the table.
+    """
     direction = np.array(DIRECTIONS[side][:2])
     offset = spots - np.array(thing["3d_coords"][:2])
     along = offset @ direction - SIZES[thing["size"]]
@@ -63,19 +69,19 @@ def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
     return pixels
 
 
-def draw_scratches(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw an object's scratches on its window `part`, in place.
+def draw_scratches(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
+    """Draw an object's scratches on its window of the image, in place.
 
     Args:
-        part: (rows, columns, 3), linear light: the window around the object, which is drawn there.
-        cover: (rows, columns), the share of each pixel that it covers.
+        window: (rows, columns, 3), linear light: the part of the image around the object.
+        cover: (rows, columns), the fraction of each pixel that it covers.
         unit: image pixels per pixel of a 64-pixel image.
     """
     for ask, entry in thing.get("signs", {}).items():
         if ask == "scratches" and entry["readable"]:
-            part[_strokes(cover, int(entry["value"]), unit)] = _contrast(thing)
+            window[_strokes(cover, int(entry["value"]), unit)] = _contrast(thing)
         elif ask == "scratches":
-            _hatch(part, cover, thing, unit)
+            _hatch(window, cover, thing, unit)
 
 
 def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,21 +91,27 @@ def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """Return a mask of `n` upright strokes on the middle of an object."""
+    """Return a mask (rows, columns) of `n` upright strokes on the middle of an object.
+
+    Arguments as in `draw_scratches`.
+    """
     down, across = _offsets(cover)
     place = np.floor(across / unit + (5 * n - 3) / 2)
     pixels: np.ndarray = (cover > 0.5) & (np.abs(down) < 4.5 * unit) & (place >= 0) & (place < 5 * n - 3) & (place % 5 < 2)
     return pixels
 
 
-def _hatch(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw countless scratches on the window, in place, the same for each position."""
+def _hatch(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
+    """Draw countless scratches on the window, in place, the same for each position.
+
+    Arguments as in `draw_scratches`.
+    """
     rows, columns = cover.shape
     rng = np.random.default_rng(zlib.crc32(str(thing["3d_coords"]).encode()))
     noise = rng.random((-(-rows // unit), -(-columns // unit))).repeat(unit, 0).repeat(unit, 1)[:rows, :columns]
     share = (noise**3 * (cover > 0.5))[..., None]
-    part *= 1.0 - share
-    part += share * _contrast(thing)
+    window *= 1.0 - share
+    window += share * _contrast(thing)
 
 
 def _linear(color: str) -> np.ndarray:

@@ -61,7 +61,7 @@ def barred(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Return the image with its 4 x 4 parts permuted; edges left over stay."""
+    """Return the image with its 4 x 4 blocks permuted; edges left over stay."""
     high, wide = (n // PARTS for n in pixels.shape[:2])
     result = pixels.copy()
     for to, of in enumerate(rng.permutation(PARTS * PARTS)):

@@ -119,9 +119,9 @@ def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[in
 
 
 def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
-    """Return the scene with both objects recoloured to be unique; None if impossible.
+    """Return the scene with objects `pair` recoloured to be unique; None if impossible.
 
-    `held_out` restricts the colours to those held out from training (True) or the others (False).
+    `pair` holds two indices. `held_out` restricts the colours to those held out from training (True) or the others (False).
     """
     for i in pair:
         shape = scene["objects"][i]["shape"]
@@ -176,7 +176,7 @@ def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """Return (attribute, or None if both objects have one name; a query per object)."""
+    """Return (attribute, None if both have one name; a query per object) for indices `pair`."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))

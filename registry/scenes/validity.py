@@ -64,7 +64,7 @@ def _the(scene: Scene, name: str, text: str) -> int:
 
 
 def _only_beside(scene: Scene, side: str, j: int, text: str, margin: float) -> int:
-    """Return the index of the only object on this side of j; else InvalidQuestionError."""
+    """Return the index of the only object on a side of object `j`; else InvalidQuestionError."""
     there = [i for i in range(len(scene["objects"])) if i != j and _related(scene, i, side, j, text, margin) == "yes"]
     if len(there) != 1:
         raise InvalidQuestionError(f"{text!r}: expected one object there, the scene has {len(there)}")

@@ -63,14 +63,14 @@ class Camera:
         forward = np.array([0.0, math.cos(angle), -math.sin(angle)])
         return position, np.stack([np.array([1.0, 0.0, 0.0]), np.array([0.0, -math.sin(angle), -math.cos(angle)]), forward])
 
-    def project(self, point: tuple[float, float, float], pixels: int) -> tuple[float, float, float]:
-        """Return (pixel x, pixel y, depth) of a world point."""
+    def project(self, point: tuple[float, float, float], image_pixels: int) -> tuple[float, float, float]:
+        """Return (pixel x, pixel y, depth) of a world point in an image `image_pixels` wide."""
         angle = math.radians(self.elevation)
         y, z = point[1] + self.distance * math.cos(angle), point[2] - self.distance * math.sin(angle)
         depth = y * math.cos(angle) - z * math.sin(angle)
         down = -y * math.sin(angle) - z * math.cos(angle)
-        scale = self.focal * pixels / depth
-        return pixels / 2 + point[0] * scale, pixels / 2 + down * scale, depth
+        scale = self.focal * image_pixels / depth
+        return image_pixels / 2 + point[0] * scale, image_pixels / 2 + down * scale, depth
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def stream(*parts: int | str) -> np.random.Generator:
 
 
 def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
-    """Return scene `index` of a split, the same for equal arguments."""
+    """Return scene `index` of a split, equal for equal arguments; ValueError if none fits."""
     rules = LEVELS[level]
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))
@@ -134,7 +134,10 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
-    """Return {relation: per object i the indices of objects in that direction of i}."""
+    """Return {relation: per object i, those on that side of i}, from (x, y, z) of each.
+
+    Objects are given by index.
+    """
     by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]
@@ -151,7 +154,7 @@ def radius_of(thing: dict[str, Any]) -> float:
 
 
 def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
-    """Return per object the share, 0 to 1, that nearer ones leave visible (as discs)."""
+    """Return per object the fraction, 0 to 1, that nearer ones leave visible (as discs)."""
     discs = [(x, y, _reach(o) * rules.camera.focal * rules.pixels / d, d) for o in objects for x, y, d in [o["pixel_coords"]]]
     shares = []
     for i, (x, y, r, depth) in enumerate(discs):

@@ -58,7 +58,7 @@ class Grid:
                     yield Text.assemble("  ", (f"{heading.replace(chr(10), '/')}: ", "dim"), value)
 
     def _stacked(self, widths: Sequence[int], gap: int) -> Iterator[Text]:
-        """Yield lines: each name on its own, the values below it."""
+        """Yield the header line, then per row its name as a line and its values below."""
         yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths, gap)
         for name, *values in self.rows:
             yield name
@@ -72,7 +72,7 @@ class Grid:
 
 
 def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
-    """Yield grids for consecutive parts of `names`, as many as fit `width` each."""
+    """Yield grids for consecutive slices of `names`, as many as fit `width` each."""
     start = 0
     while start < len(names):
         end = start + 1

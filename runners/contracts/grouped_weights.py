@@ -38,7 +38,7 @@ class Weights:
         return self.counts @ np.bincount(cells, column[inside], self.counts.shape[1] * bins).reshape(-1, bins)
 
     def sum_cosines(self, factor: Floats, place: Floats) -> Callable[[int], Floats]:
-        """Return a function that returns the weighted sums of the next `cosines`, (B, number)."""
+        """Return a function of m: weighted sums (B, m) of the next m `cosines` of (n,) arrays."""
         waves = cosines(factor, place)
         return lambda number: self @ waves(number)
 
@@ -80,7 +80,7 @@ def sum_bins(weights: Weights | Floats, column: Floats, bin_index: NDArray[np.in
 
 
 def sum_cosines(weights: Weights | Floats, factor: Floats, place: Floats) -> Callable[[int], Floats]:
-    """Return a function that returns the weighted sums of the next `cosines`, (B, number)."""
+    """Return a function of m: weighted sums (B, m) of the next m `cosines` of (n,) arrays."""
     if isinstance(weights, Weights):
         return weights.sum_cosines(factor, place)
     waves = cosines(factor, place)
@@ -88,7 +88,7 @@ def sum_cosines(weights: Weights | Floats, factor: Floats, place: Floats) -> Cal
 
 
 def cosines(factor: Floats, place: Floats) -> Callable[[int], Floats]:
-    """Return a function that returns the next columns factor * cos(pi k place), from k = 0 on.
+    """Return a function of m: the next m columns factor * cos(pi k place), (n, m), from k = 0.
 
     Its argument is their number; it returns (n, number).
 

@@ -24,9 +24,9 @@ class Job:
 Inpainter = Callable[[Sequence[Job]], list["PIL.Image.Image"]]
 
 
-def inpaint_by_opencv(job: Job, radius: float, method: str) -> PIL.Image.Image:
-    """Return a job's image with the mask filled by `cv2.inpaint`."""
+def inpaint_by_opencv(job: Job, radius_pixels: float, method: str) -> PIL.Image.Image:
+    """Return a job's image, its mask filled by `cv2.inpaint`: `telea` or `navier_stokes`."""
     import cv2
 
     flag = {"telea": cv2.INPAINT_TELEA, "navier_stokes": cv2.INPAINT_NS}[method]
-    return PIL.Image.fromarray(cv2.inpaint(np.asarray(job.picture), job.mask.astype(np.uint8), radius, flag))
+    return PIL.Image.fromarray(cv2.inpaint(np.asarray(job.picture), job.mask.astype(np.uint8), radius_pixels, flag))

@@ -48,7 +48,7 @@ def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
 
 
 def dilation_reach(kernel: int) -> dict[str, int]:
-    """Return the pixels by which `dilated` grows a mask to the left, up, right and down."""
+    """Return `left`, `up`, `right`, `down` -> the pixels by which `dilated` grows a mask."""
     k = max(kernel, 1)
     return {"left": (k - 1) // 2, "up": (k - 1) // 2, "right": k // 2, "down": k // 2}
 

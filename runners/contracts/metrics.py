@@ -19,7 +19,7 @@ def missing_rows(column: Floats) -> NDArray[np.bool_]:
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
-    """Divide two arrays elementwise, with NaN where the denominator is 0."""
+    """Divide two arrays elementwise, with NaN where the denominator `whole` is 0."""
     if part.shape != whole.shape:
         part, whole = np.broadcast_arrays(part, whole)
     result: Floats = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
@@ -27,7 +27,7 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
-    """Return the weighted mean (B,) of a column over rows where `chosen` is 1; NaN if none."""
+    """Return the weighted mean (B,) of a column (n,) where `chosen` is 1; NaN if nowhere."""
     sums = weights @ np.column_stack([column * chosen, chosen])
     return ratio(sums[:, 0], sums[:, 1])
 

@@ -195,7 +195,7 @@ class Connection(Protocol):
     server: Server
 
     def pooled(self, items: Sequence[Any], work: Callable[[Any], Iterable[Any]], what: str = ...) -> Iterator[list[tuple[int, Any]]]:
-        """Apply `work` to the items in parallel; yield batches of (index of the item, result)."""
+        """Apply `work` to items (`what`, in messages) in parallel; yield lists of (index, result)."""
 
 
 @runtime_checkable

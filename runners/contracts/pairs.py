@@ -49,7 +49,7 @@ class PairContext:
     """Pairs that the stage has taken, by the keys of `limit`."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count samples without a pair, by one of few short reasons: "no box", "malformed reply"."""
+        """Count `count` samples without a pair, by one of few short reasons such as "no box"."""
         self.dropped[reason] += count
 
     def takes(self, split: str) -> bool:
@@ -63,7 +63,7 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield batches (lists) of rows, each as large as the number of missing pairs requires.
+        """Yield lists of rows, each as long as the missing pairs require at `each` pairs a row.
 
         Without a limit there is one batch.
 

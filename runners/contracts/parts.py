@@ -44,14 +44,14 @@ def draw_of(part: str) -> int:
     return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
 
 
-def internal_parts(column: str, draws: int) -> list[str]:
+def internal_parts(column: str, n_draws: int) -> list[str]:
     """Return the names of the parts that fill a column of hidden states or attention.
 
     >>> internal_parts("draw_hidden_states/0.5/answer_last", 2)
     ['hidden_states/0.5/answer_last 1', 'hidden_states/0.5/answer_last 2']
     """
     of = parse_internal(column)
-    return [f"{of.signal} {draw}" for draw in range(1, draws + 1)] if of.drawn else [of.signal]
+    return [f"{of.signal} {draw}" for draw in range(1, n_draws + 1)] if of.drawn else [of.signal]
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
@@ -101,7 +101,7 @@ def family_of(kind: str) -> str:
 
 
 def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
-    """Return k top log-probabilities per token position, highest first; None if malformed.
+    """Return the `numbers[0]` top log-probabilities of each token; None if malformed.
 
     Args:
         logprobs: stored flat, k per position.

@@ -49,7 +49,7 @@ class PerturbContext:
     """Models and generators that are opened once for all batches."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count items that the perturbation does not apply to, by a short reason."""
+        """Count `count` items that the perturbation does not apply to, by a short reason."""
         self.dropped[reason] += count
 
     def once(self, name: str, make: Callable[[], T]) -> T:

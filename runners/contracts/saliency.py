@@ -50,7 +50,7 @@ class Target:
 
 
 def answer_of(row: Row) -> str | None:
-    """Return a row's commonest reference, else its right option's text; None if unanswerable."""
+    """Return the commonest reference, else the right option; None if none or unanswerable."""
     if not row["answerable"]:
         return None
     if row["references"]:

@@ -77,7 +77,7 @@ class Samples:
 
     @cached_property
     def uncertain(self) -> Floats:
-        """Return 1.0 for uncertain questions (n,), by `uncertain:` (NaN: unknown) or unanswerable."""
+        """Return (n,) 1.0 if uncertain, by `uncertain:` (NaN: unknown), else if unanswerable."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -117,7 +117,7 @@ class Samples:
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str) -> Floats:
-        """Return the rank (n,) of each sample's value of a field, among sorted values; NaN: none.
+        """Return (n,) indices of a field's values in their sorted order; NaN without a value.
 
         Values are sorted.
 
@@ -234,7 +234,7 @@ def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.
 
 
 def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = None) -> pa.Table:
-    """Return the greedy answers of one variant, or of all if None, of a generations file.
+    """Return the greedy answers of one variant (None: of all) in a file; maybe 0 rows.
 
     `columns` must include `draw` and `variant`.
     """

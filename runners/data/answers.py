@@ -83,7 +83,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
-    """Return the inputs that only one part depends on, as JSON bytes for `part_key`.
+    """Return the inputs of one part of an answer (name, decoding, versions) as JSON bytes.
 
     Args:
         part: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`).
@@ -149,7 +149,7 @@ class StoredAnswers(ABC):
         self._open()
 
     def __len__(self) -> int:
-        """Return the number of distinct parts."""
+        """Return the number of distinct keys, each of one stored part of an answer."""
         return self._index.count()
 
     @property
@@ -158,11 +158,11 @@ class StoredAnswers(ABC):
         return sum(source.damaged for source in self._sources.values())
 
     def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return a mask (n,) of the keys whose parts are stored."""
+        """Return a mask (n,) of the keys under which a part of an answer is stored."""
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """Return the parts of these keys, in order, as a table of `VALUES`; LostError without one.
+        """Return the stored parts of these keys, in order, as `VALUES`; LostError if any is gone.
 
         Raises LostError if one has disappeared.
         """
@@ -181,10 +181,10 @@ class StoredAnswers(ABC):
 
     @abstractmethod
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Store parts that were computed together; `names`: each part's name, such as `answer`."""
+        """Store parts of answers under their keys; `names`: each part's name, such as `answer`."""
 
     def origins(self, keys: Sequence[bytes]) -> list[str]:
-        """Return the name of the folder that holds each key's part; "" if it is not stored."""
+        """Return the name of the store folder that holds each key's part; "" if it is not stored."""
         return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
 
     def _listed(self) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ class StoredAnswers(ABC):
         self._index = KeyIndex([keys[name] for name in self._names])
 
     def _gather(self, places: Places) -> pa.Table | None:
-        """Return the parts at these places of the index; None if a segment has disappeared."""
+        """Return stored parts by places in the index, in order; None if a segment has disappeared."""
         # Sorted, each segment is opened once and read front to back; `back` then restores the order that was asked for.
         order = np.argsort(places, kind="stable")
         ordered = places[order]
@@ -267,11 +267,11 @@ class Store(StoredAnswers):
         super().__init__(folder, {folder.name: self._segments}, workers)
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Store parts durably, hidden states separately; impossible numbers become undefined."""
+        """Store parts of answers, of these names, durably; impossible numbers become undefined."""
         self.add(to_rows(keys, names, parts))
 
     def add(self, whole: pa.Table) -> None:
-        """Store a table of parts as `to_rows` makes it, such as another store's."""
+        """Store a table of parts of answers as `to_rows` makes it, such as another store's."""
         whole = self._segments.complete(whole)
         # Hidden states go into a segment of their own: who takes answers alone neither maps nor hashes their megabytes.
         inside = whole[STATES].is_valid()
@@ -350,7 +350,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
-    """Return (part with fields of impossible numbers set to None, reason or "")."""
+    """Return (part of an answer, fields with impossible numbers None; what was wrong or "")."""
     table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:
@@ -360,7 +360,7 @@ def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
 
 
 def to_rows(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
-    """Return parts as a table of SCHEMA; a field with impossible numbers becomes null."""
+    """Return parts of answers as a SCHEMA table; fields with impossible numbers become null."""
     return nullify_invalid(_table(keys, names, parts))
 
 
@@ -377,7 +377,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
-    """Return, by column, a mask of the rows of a table of parts with impossible numbers in it."""
+    """Return {column: mask of rows with impossible numbers} of a table of parts of answers."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))
@@ -393,13 +393,13 @@ def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
 
 
 def drop_invalid(table: pa.Table) -> pa.Table:
-    """Return a table of parts without the rows that hold impossible numbers."""
+    """Return stored parts of answers without the rows that hold impossible numbers."""
     bad = np.logical_or.reduce(list(find_invalid(table).values()))
     return table.filter(pa.array(~bad)) if bad.any() else table
 
 
 def nullify_invalid(table: pa.Table) -> pa.Table:
-    """Return a table of parts with each field that holds impossible numbers set to null."""
+    """Return stored parts of answers, with null for fields that hold impossible numbers."""
     for name, mask in find_invalid(table).items():
         if mask.any():
             at = table.schema.get_field_index(name)
@@ -419,7 +419,7 @@ def _lengths(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
 
 def _out_of_bounds(column: pa.ChunkedArray, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> _Mask:
-    """Return a mask of the rows with a value outside [low, high] of the row, or not finite."""
+    """Return a mask of rows with a list value outside [low[row], high[row]] or not finite."""
     rows = pc.list_parent_indices(column).to_numpy()
     values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):

@@ -71,7 +71,7 @@ class AssembledPictures:
         return hash_of
 
     def rows(self, ids: set[str]) -> Iterator[dict[str, Any]]:
-        """Yield one IMAGES row per image of `ids` that a sample uses, folder by folder."""
+        """Yield one IMAGES row per image id of `ids`, from the first folder that has it."""
         done: set[str] = set()
         for _, row in self._stream(ids):
             if row["image_id"] not in done:

@@ -143,7 +143,7 @@ def combine_digests(digests: Sequence[str]) -> str:
 
 
 def decide_by_majority(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """Return `valid`, one of REASONS or `unresolved` by (sample_id, content), without skips."""
+    """Return `valid`, one of REASONS or `unresolved` by (sample_id, content), skips ignored."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
@@ -227,7 +227,7 @@ def curate(
 
 
 def without_lone_pairs(samples: pa.Table) -> pa.Table:
-    """Return all samples, with `pair_id` set to null where no other row has the same."""
+    """Return all samples, with `pair_id` null where no other row has the same."""
     counts = Counter(samples["pair_id"].to_pylist())
     ids = [name if counts[name] > 1 else None for name in samples["pair_id"].to_pylist()]
     return samples.set_column(samples.schema.get_field_index("pair_id"), samples.schema.field("pair_id"), pa.array(ids, pa.string()))
@@ -253,7 +253,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(group_verdicts: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Return rows of verdict counts, valid share and interval per group; `total` adds `all`."""
+    """Return rows of verdict counts, valid share and interval per group; `total`: also `all`."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in group_verdicts:
         for name in (group, "all") if total else (group,):

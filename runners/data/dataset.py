@@ -57,7 +57,7 @@ class VariantInput:
         return () if self.data is None else (self.data, *self.more)
 
     def image(self) -> PIL.Image.Image | None:
-        """Decode the (first) image as RGB; None without one.
+        """Decode the only (or first) image as RGB; None without one.
 
         Raises:
             BrokenSampleError: it cannot be decoded, or is a decompression bomb.
@@ -65,7 +65,7 @@ class VariantInput:
         return None if self.data is None else decode_image(self.data, self.where)
 
     def images(self) -> tuple[PIL.Image.Image, ...]:
-        """Decode all images as RGB.
+        """Decode all images as RGB, in order; () without images.
 
         Raises:
             BrokenSampleError: one cannot be decoded, or is a decompression bomb.
@@ -190,7 +190,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply each perturbation to one sample per dataset; StageError if it breaks its contract.
+    """Apply each perturbation to one readable sample per dataset; StageError for a bad result.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -208,7 +208,7 @@ def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFol
 
 
 def part_seed_id(sample_id: str, number: int) -> str:
-    """Return the id that seeds part `number` of a sample; the sample's own id for part 0."""
+    """Return the seed id of a sample's image or text number `number`; of 0 its own id."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
@@ -299,7 +299,7 @@ class DatasetFolder:
 
     @cached_property
     def unrelated(self) -> dict[str, int]:
-        """Return the row of an unrelated sample with as many images, by sample id, where any."""
+        """Return {sample id: row of an unrelated sample with as many images}; absent if none."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
@@ -311,7 +311,7 @@ class DatasetFolder:
         return int(self.table.num_rows)
 
     def only(self, rows: Sequence[int]) -> DatasetFolder:
-        """Return the dataset restricted to these rows; the images are shared."""
+        """Return a copy of the dataset with these rows, in this order; the images are shared."""
         part = copy.copy(self)
         for name in ("scored", "hints"):
             vars(part).pop(name, None)
@@ -328,7 +328,7 @@ class DatasetFolder:
         return _item(sample["sample_id"], sample["question"], self.files(row), self.where(row))
 
     def image(self, row: int) -> PIL.Image.Image | None:
-        """Return the only image of a row, decoded as RGB; None without one.
+        """Return a row's only image, as RGB; None without one, BrokenSampleError for several.
 
         Raises:
             BrokenSampleError: it is missing, cannot be decoded, or there are several.
@@ -337,7 +337,7 @@ class DatasetFolder:
         return None if data is None else decode_image(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """Return the encoded bytes of a row's only image; None without one.
+        """Return the bytes of a row's only image; None without one, BrokenSampleError: several.
 
         Raises:
             BrokenSampleError: it is missing, or there are several.

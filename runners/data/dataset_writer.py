@@ -57,7 +57,7 @@ class DatasetWriter:
         return [as_sample(row) for row in iterate_rows(self.table, SAMPLES)]
 
     def write(self, items: Iterable[Image | Sample], selection: StageSelection, selects: Callable[[Sample], bool]) -> None:
-        """Write the images of an adapter, and those samples that `selects` takes.
+        """Write an adapter's images and samples that `selects` takes; StageError for none.
 
         Raises:
             StageError: an image comes twice, or there is no sample.
@@ -123,13 +123,13 @@ class DatasetWriter:
         return before - table.rows
 
     def keep(self, chosen: Set[str]) -> int:
-        """Drop samples without these ids, and images that none needs; return how many samples."""
+        """Drop samples without these ids and unneeded images; return how many were dropped."""
         if len(chosen) == self.n_samples:
             return 0
         return self.rewrite(row for row in iterate_rows(self.table, SAMPLES) if row["sample_id"] in chosen)
 
     def prepare(self, ref: Mapping[str, Any]) -> None:
-        """Replace the samples by those that a preparation makes of them.
+        """Replace the samples by those a preparation makes; StageError if it leaves out all.
 
         Raises:
             StageError: the preparation fails, makes an invalid sample, or leaves out all.

@@ -102,7 +102,7 @@ def parse_rating(text: str, where: str) -> float | None:
 
 
 def read_answer_labels(path: Path) -> AnswerLabels:
-    """Read labels of answers from a CSV file, or from `labels.csv` in a folder.
+    """Read rated answers from a CSV file or a folder's `labels.csv`; LabelError if none.
 
     Raises:
         LabelError: a column is missing, a key is empty, a rating is no number from 0 to 1, or no row has a rating.

@@ -47,7 +47,7 @@ SHOWN = 50
 
 
 def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
-    """Raise StageError if an image or group is in two splits; `parts` are (recipe, samples)."""
+    """Raise StageError if two splits share an image or group; `parts`: (recipe, samples)."""
     for column, what in (("image_id", "image"), ("group", "group")):
         place: dict[str, tuple[str, str, str]] = {}
         for label, table in parts:

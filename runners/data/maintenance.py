@@ -136,7 +136,7 @@ def collect(
 
 
 def tidy(folder: Path) -> bool:
-    """Merge a folder's segments if there are too many, without waiting; return whether it did.
+    """Delete leftovers, merge a folder's segments if too many; return whether it merged.
 
     Merged segments stay on disk until the next call.
     """
@@ -154,7 +154,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file or folder; 0 for one that was just removed."""
+    """Return the bytes on disk of a file or folder; 0 for one that was just removed."""
     try:
         return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbouring segments, counting in `done`; return estimated bytes saved.
+    """Merge small neighbouring segments (not if `dry`), count in `done`; return bytes saved.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Merge the first rows of segments into one; return the bytes of memory that saves."""
+    """Merge rows of segments where `firsts` is True into one; return in-memory bytes saved."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes

@@ -33,7 +33,7 @@ class DatasetPerturber:
     """Applies a perturbation to one dataset and writes the result."""
 
     def __init__(self, stage: Stage, dataset: DatasetFolder, plugin: Plugin, function: Any, context: PerturbContext) -> None:
-        """Prepare to perturb a dataset by `function`, the plugin's with its arguments; `context` counts what is dropped."""
+        """Prepare to perturb a dataset by `function`; `context` counts what is dropped."""
         self.stage, self.dataset, self.plugin, self.function = stage, dataset, plugin, function
         self.modality, self.variant, self.file = str(plugin.declares["MODALITY"]), stage.params["variant"], str(plugin.path)
         self.rows: list[dict[str, Any]] = dataset.table.to_pylist()
@@ -73,21 +73,21 @@ class DatasetPerturber:
             shutil.rmtree(folder / "images")
         return samples.rows
 
-    def _batch(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield rows of the samples that can be perturbed, and each new image file.
+    def _batch(self, row_numbers: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Yield (row, new image file or None) of these rows; those that cannot change are dropped.
 
         A sample with several images first yields rows that hold only the id of a new image.
         """
-        several = [i for i in part if len(picture_ids(self.rows[i]["image_id"])) > 1]
+        several = [i for i in row_numbers if len(picture_ids(self.rows[i]["image_id"])) > 1]
         if not several:
-            yield from self._batch_of_one_picture(part, loads_images)
+            yield from self._batch_of_one_picture(row_numbers, loads_images)
             return
-        for i in part:
+        for i in row_numbers:
             yield from self._several(i) if i in several else self._batch_of_one_picture([i], loads_images)
 
-    def _several(self, place: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield rows with new image files of a sample with several images, then its row."""
-        row, item = self.rows[place], self.dataset.item(place)
+    def _several(self, row_number: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Yield (row, file) per new image of a sample with several, then its own row; or nothing."""
+        row, item = self.rows[row_number], self.dataset.item(row_number)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=self.plugin.module)
             images = item.images() if self.modality == "image" else ()
@@ -141,7 +141,7 @@ class DatasetPerturber:
     def _written(
         self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
     ) -> tuple[dict[str, Any], bytes | None]:
-        """Return the sample's new row, and the PNG file of its image if that is new."""
+        """Return (row with perturbed `picture` and question, its PNG or None if not new)."""
         if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
             return {**row, "question": question}, None
         name = pixel_digest(picture)[:32]

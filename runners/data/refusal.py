@@ -24,7 +24,7 @@ def accept(folder: Path) -> bool:
 
 
 def refusal(folder: Path) -> str:
-    """Return why a folder's answers are refused; "" if they are not."""
+    """Return why a folder's answers are refused, "unknown" if unreadable; "" if they are not."""
     try:
         return str(json.loads((folder / REFUSED).read_text(encoding="utf-8"))["why"]) or "unknown"
     except FileNotFoundError:

@@ -92,7 +92,7 @@ SHOWN = 5
 
 
 def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:
-    """Count faults by reason in the stage's record, print some, and write all to a CSV file."""
+    """Count faults by reason in the stage's record, print some; replace the CSV file of them."""
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.{dataset}.left_out.csv"
     path.unlink(missing_ok=True)
     if not faults:

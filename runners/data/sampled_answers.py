@@ -38,7 +38,7 @@ class Block:
     """The file of what was inside the model."""
 
     def read_internals(self, internals: Sequence[Internal]) -> Iterator[tuple[NDArray[np.int64], dict[str, pa.ChunkedArray]]]:
-        """Yield (row numbers, name -> column) of internals of the model, in parts.
+        """Yield ((k,) row numbers, column by name) of model internals, some rows at a time.
 
         One part is in memory at a time. A drawn column holds lists over draws; null if a draw is missing.
         """
@@ -91,7 +91,7 @@ def _sampled_columns(stage: Stage, ids: pa.Array, table: pa.Table, drawn: Mappin
 
 
 def _perturbed(ids: pa.Array, table: pa.Table, of: str, variants: str, n: int, path: str) -> pa.ChunkedArray:
-    """Return, per clean answer, a list over perturbed variants of lists of sampled values.
+    """Return, per clean answer, [n sampled values per complete perturbed variant]; else null.
 
     Each row holds a list over variants, by name, with their draws 1 to n. A variant that lacks draws is left out of the row; null if none
     remains.

@@ -15,7 +15,7 @@ class SceneGraphError(Exception):
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
-    """Return the scene graphs in a dataset's folder by image id; images may lack one.
+    """Return a dataset's scene graphs by image id, some images lacking; error if none has one.
 
     Args:
         folder: of a `data` stage.

@@ -64,7 +64,7 @@ class Segments:
             return []
 
     def read(self, name: str) -> pa.Table | None:
-        """Map a segment's rows into memory after checking them; None if missing or damaged.
+        """Map a segment's valid rows into memory; None if missing, or damaged and set aside.
 
         A damaged segment is reported and renamed; its answers are computed again.
         """
@@ -100,7 +100,7 @@ class Segments:
         return table
 
     def _drop_invalid(self, name: str, table: pa.Table) -> pa.Table:
-        """Return a segment's valid rows, and warn once about the others."""
+        """Return a segment's valid rows; print once how many others there are."""
         rows = self._sound(table)
         if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
             self._unsound.add(name)
@@ -132,7 +132,7 @@ class Segments:
         return f"{name}.segment"
 
     def retire(self, name: str) -> None:
-        """Take a segment out of use whose rows are all in other segments; readers may finish."""
+        """Rename a segment whose rows are all in others, so that none opens it any more."""
         try:
             # Not unlinked: who has listed it and not read it yet finds it under this name for a moment longer.
             (self.folder / name).replace(self.folder / f"{name.removesuffix('.segment')}.retired")

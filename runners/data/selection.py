@@ -80,7 +80,7 @@ class StageSelection:
         return marked if self._prompt is None or answer is None else self._ask_if_uncertain(marked, answer, self._prompt)
 
     def _ask_if_uncertain(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
-        """Return the sample with its question replaced by whether that question is uncertain."""
+        """Return the sample, its question put into `prompt`, which asks if it is uncertain."""
         if sample.choices:
             raise StageError(
                 f"dataset {self.dataset}: ask_answerable: sample '{sample.sample_id}' has options, expected open questions only; "

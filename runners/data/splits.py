@@ -40,7 +40,7 @@ class SplitRule:
         return self._rows(split, self._scored(name, split))
 
     def is_asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
-        """Return a boolean column: the rows of a table that models answer."""
+        """Return a boolean column: True for the rows of dataset `name` that models answer."""
         mask = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
         return mask if self.subset is None else pc.and_(mask, pa.array(choose_per_category(name, table, *self.subset)))
 

@@ -60,7 +60,7 @@ class PartResult:
 
     @property
     def apart(self) -> int:
-        """Return the number of recomputed parts that differ: branched ones only if too many did."""
+        """Return how many recomputed answer parts differ; branched ones only if too many branched."""
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
@@ -99,7 +99,7 @@ class FolderResult:
 
     @property
     def why(self) -> str:
-        """Return the sentence for the mark of a folder that failed."""
+        """Return the sentence for the mark of a failed folder; call it for failed ones only."""
         kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
         largest = max(part.largest for part in self.parts.values() if part.failed)
         return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
@@ -125,15 +125,15 @@ class AuditReport:
         return [folder for folder in self.folders if folder.failed]
 
 
-def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Return a comparison of a random sample of the stages' stored answers, computed again.
+def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> AuditReport:
+    """Recompute up to `max_parts` random stored parts of answers; return a comparison.
 
     Args:
-        sample: number of parts, over all folders and kinds.
+        max_parts: maximum number of answer parts to compute again, over all folders and kinds.
     """
     held = {holding.folder.name: holding for holding in list_holdings(root)}
     usable = {name: holding for name, holding in held.items() if not holding.refusal}
-    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
+    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, max_parts)
     reasons: dict[str, str] = {}
     askers = {}
     requested: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
@@ -153,7 +153,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                 requested[name].add((kind, key))
                 lots.add((name, kind), key, _Drawn(number, cell, part))
     results = {name: FolderResult(holding) for name, holding in usable.items()}
-    drawn = lots.draw(sample)
+    drawn = lots.draw(max_parts)
     for number in list(askers):
         asker = askers.pop(number)
         for name in sorted({folder for folder, _ in drawn}):
@@ -199,7 +199,7 @@ class _Shelf(StoredAnswers):
         super().__init__(folder, {place.name: open_segments(place, touch=False) for place in (folder, *others)})
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Keep parts in memory, in the form of the store."""
+        """Keep parts of answers by key in memory, in the store's form; `names`: each part's name."""
         for row in to_rows(keys, names, parts).to_pylist():
             key, _ = row.pop("key"), row.pop("part")
             self.recomputed[key] = Part(**row)
@@ -210,13 +210,13 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
 
 
 def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
-    """Return by name the folders with answers of an asker's model and engine."""
+    """Return {folder name: holding} of those with answers of an asker's model and engine."""
     wanted = (asker.model.digest, asker.engine.identity)
     return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
-    """Return a stage's (asker, folders that may hold its answers by name, sampled inputs)."""
+    """Return a stage's (asker, {name: folder that may hold its answers}, sampled inputs)."""
     job = open_inference(stage)
     rows = [(i, row) for i, dataset in enumerate(job.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
@@ -227,7 +227,7 @@ def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[
 
 
 def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
-    """Yield (sample variant, part, key) of parts in the shelf's own folder, in cell order."""
+    """Yield (sample variant, part's name, key) of answer parts in the shelf's own folder."""
     for start in range(0, len(cells), _CELLS):
         needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
@@ -265,7 +265,7 @@ class Lots(Generic[Stratum, Item]):
         self._ranks: dict[Stratum, set[int]] = {}
 
     def add(self, stratum: Stratum, key: bytes, item: Item) -> None:
-        """Add an item under its key; repeated keys count once."""
+        """Add an item, once per key; a stratum keeps those of lowest key hash, up to a maximum."""
         rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
         heap, ranks = self._heaps.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
         if rank in ranks or (len(heap) == self._most and rank < heap[0][0]):
@@ -319,7 +319,7 @@ class PartDifference:
 
 
 def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
-    """Return how a stored part differs from the same part computed now, within a tolerance."""
+    """Return how a stored part of an answer differs from the recomputed one, by tolerance."""
     if stored == computed:
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)
@@ -341,7 +341,7 @@ def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDi
 
 
 def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Return whether more sampled answers branched than rounding at this dtype explains.
+    """Return whether more of `checked` answers of `tokens` tokens branched than rounding can.
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
@@ -351,7 +351,7 @@ def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> b
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
-    """Return the first index at which two token lists differ; None if equal or one is None."""
+    """Return the first index at which token lists differ; None if equal or either is None."""
     if one is None or other is None or list(one) == list(other):
         return None
     pairs = enumerate(zip(one, other, strict=False))
@@ -373,16 +373,16 @@ def _until(part: Part, place: int) -> Part:
     return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
 
 
-def _is_tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Return whether the tokens at a place are about equally likely in both parts."""
-    if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
+def _is_tie(stored: Part, computed: Part, index: int, dtype: str) -> bool:
+    """Return whether the tokens at this index are about equally likely in both answers."""
+    if any(not part.logprobs or len(part.logprobs) <= index for part in (stored, computed)):
         return False
-    (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
+    (one,), (other,) = ((part.logprobs or [])[index : index + 1] for part in (stored, computed))
     return abs(one - other) <= 2 * _allowed(one, dtype)
 
 
 def _largest_difference(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
-    """Return (largest difference of numbers, the field beyond tolerance or "" for none)."""
+    """Return (largest difference, inf if incomparable; first field beyond tolerance or "")."""
     largest, off = 0.0, ""
     for name in ("logprobs", "entropies", "numbers"):
         one, other = getattr(stored, name), getattr(computed, name)

@@ -43,7 +43,7 @@ class Batch:
         return ", ".join(self.parts)
 
     def cut(self, size: int) -> list[Batch]:
-        """Return this batch split into batches of at most `size` places."""
+        """Return this batch split into batches of at most `size` questions, in order."""
         return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
 
 
@@ -63,7 +63,7 @@ class Work:
         return self.limits.get(batch.kind, len(batch.places))
 
     def halve(self, batch: Batch) -> None:
-        """Limit batches of this kind to half of this batch's size, also in the plan's notes."""
+        """Limit batches of this kind to half of this batch's size, at least 1; write it to disk."""
         self.limits[batch.kind] = max(1, len(batch.places) // 2)
         if self.notes is not None:
             _write(self.notes, self.limits)
@@ -90,7 +90,7 @@ class Lookup:
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Return which wanted parts of these sample variants are missing, stored or repeated."""
+    """Return which wanted parts of these samples' answers are missing, stored or repeated."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.
@@ -123,7 +123,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
 
 
 def make_requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
-    """Return a request per place for these parts, with the stored answers that signals need."""
+    """Return a request per place (sample, variant) for these answer parts, in order."""
     answers: Sequence[Part | None] = [None] * len(places)
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
@@ -145,7 +145,7 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
-    """Return batches of tasks with equal parts, image count and kind, and similar length.
+    """Return batches of tasks with equal answer parts, image count, kind; of similar length.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -187,7 +187,7 @@ class PlanFile:
         self.notes = self.path.with_suffix(".limits")
 
     def remaining_work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
-        """Return the batches that are not stored completely, and the size limits found so far."""
+        """Return the batches not stored completely, and the size limits on disk ({} if none)."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
             limits = json.loads(self.notes.read_text(encoding="utf-8"))
@@ -239,7 +239,7 @@ def plan_folder(stage: Stage) -> Path:
 
 
 def remove_plan(stage: Stage) -> None:
-    """Remove the plan of a stage that has ended."""
+    """Remove the plan's folder of a stage that has ended, if there is one."""
     place = plan_folder(stage)
     for path in place.iterdir() if place.is_dir() else ():
         path.unlink()
@@ -248,5 +248,5 @@ def remove_plan(stage: Stage) -> None:
 
 
 def stored_parts(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return a mask (places * parts,) of a batch's stored parts, all parts of a place in turn."""
+    """Return a mask (places * parts,) of stored answer parts, all parts of a place in turn."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

@@ -40,7 +40,7 @@ class DeviceMemory(Protocol):
         """Return the bytes in use now."""
 
     def peak(self, work: Callable[[], Any]) -> int:
-        """Run a function and return the peak of the bytes in use."""
+        """Run a function; return the peak of the device's bytes in use meanwhile."""
 
 
 class CudaMemory:

@@ -41,7 +41,7 @@ class Case:
 
 
 def scene_cases(n: int = 5) -> list[Case]:
-    """Return `n` questions about rendered scenes; the first and the last two share an image."""
+    """Return `n` questions about rendered scenes; the first and last two share an image."""
     import PIL.ImageOps
 
     from qualm.registry.scenes.questions import KINDS, ask_any
@@ -65,7 +65,7 @@ def text_cases(n: int = 5) -> list[Case]:
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return up to `n` cases: the first about single images, one more about the first image.
+    """Return up to `n` cases of single images, one more of the first; else of no image.
 
     If no sample has exactly one image, return the first questions without any.
 

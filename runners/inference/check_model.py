@@ -124,7 +124,7 @@ def open_model(options: DoctorOptions, **changes: Any) -> HfVlm:
 
 
 def load_onto_device(model: HfVlm, device: str) -> None:
-    """Load a model's weights onto the device."""
+    """Load a model's weights onto the device; the model keeps them."""
     from qualm.runners.inference.devices import torch_device
 
     module = model.load()

@@ -284,7 +284,7 @@ def _forced(tested: ModelUnderTest, prompt: str, image: Any, part: Part) -> Iter
 
 
 def _distance(a: float, b: float) -> float:
-    """Return |a - b|; infinite if only one is NaN, 0 if both are."""
+    """Return |a - b|; infinite if just one is NaN, 0 if both are."""
     gap = abs(a - b)
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 
@@ -300,7 +300,7 @@ def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _text_after_picture(tested: ModelUnderTest, ids: Sequence[int]) -> int:
-    """Return the number of tokens after the last image token, or of all without one."""
+    """Return the number of token ids after the last image token, or of all without one."""
     last = max((i for i, token in enumerate(ids) if tested.model.marks([token])), default=-1)
     return len(ids) - 1 - last
 

@@ -15,7 +15,7 @@ LETTERS = 6
 
 
 def prompt(tested: ModelUnderTest) -> CheckResult:
-    """Show a rendered prompt and check that it holds the question; a person judges the rest."""
+    """Show a rendered prompt; check only that it holds the question: a person judges the rest."""
     text = tested.request(tested.cases[0]).prompt
     if tested.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"

@@ -23,7 +23,7 @@ TIMEOUT = timedelta(days=7)
 
 
 def parallelism(settings: Settings, share_with_processes: bool) -> str:
-    """Return ALONE (always without `share_with_processes`), REPLICAS or one of SPREAD."""
+    """Return ALONE (always without `share_with_processes`), REPLICAS or a mode of SPREAD."""
     if not share_with_processes:
         return ALONE
     world = settings.devices * settings.nodes

@@ -91,7 +91,7 @@ def connect_ray(settings: Settings) -> Any:
 
 
 def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Return tasks in batches of at most two rounds of the server's `concurrency`, or of 8."""
+    """Return tasks in batches of equal answer parts, of 2 `concurrency` tasks, or 8 if more."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -181,7 +181,7 @@ class Answering:
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
     def _known(self, shard: Batch) -> pa.Table | None:
-        """Return the stored answers that a shard's signals may be about, as a table; None if none."""
+        """Return the stored answers that a shard's signals are about, as a table; None if none."""
         named = [
             (place, part)
             for place in shard.places
@@ -231,7 +231,7 @@ class Answering:
         return len(self.shards[number].places)
 
     def _lost(self, worker: _Worker, error: Exception) -> None:
-        """Remove a dead worker and queue its shards again; StageError after TRIES deaths on one."""
+        """Drop and kill a dead worker, requeue its shards; StageError after TRIES deaths on one."""
         if worker not in self.workers:  # another of its shards has said so
             return
         self.workers.remove(worker)

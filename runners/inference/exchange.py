@@ -39,7 +39,7 @@ class BatchExchange:
     """Replies from a batch API, behind the interface of an immediate server; thread-safe."""
 
     def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
-        """Connect a client to the stored batches of a stage.
+        """Connect a client to a stage's stored batches; `identity`: store key of (item, part).
 
         Args:
             identity: (item, part) -> key that the answer is stored under, without its subject.
@@ -60,7 +60,7 @@ class BatchExchange:
         self._draft: Draft | None = None
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
-        """Return the reply to a request; without one, draft it and raise ReplyPendingError.
+        """Return the stored reply to a request; else draft the request, raise ReplyPendingError.
 
         Args:
             place: index of the item among those of the current round.
@@ -96,7 +96,7 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return whether asking again for item `number` may bring a reply or send a request."""
+        """Return whether asking for item `number` again may bring a reply; forget what it lacks."""
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -105,7 +105,7 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find the batches of a killed run at the server; forget those never created.
+        """Find a killed run's batches at the server; settle and forget those never created.
 
         Raises:
             FatalRequestError: the server does not list its batches.
@@ -129,12 +129,12 @@ class BatchExchange:
             self._close_draft()
 
     def needed(self) -> list[Sent]:
-        """Return the open batches with replies that some item of the round waits for."""
+        """Return the open batches that hold a request for which an item of the round waits."""
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Ask for a batch's state; if it has ended, store its replies. Return whether it has."""
+        """Ask for a batch's state; if ended, store replies and cost. Return whether it has."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -192,10 +192,10 @@ class BatchExchange:
             self._draft = Draft(self.waiting.folder, room)
         self._draft.add(key, line, max_line_bytes(body), most)
 
-    def _refuse(self, most: float) -> None:
-        """Raise FatalRequestError if the spending limit will never allow this amount."""
+    def _refuse(self, dollars: float) -> None:
+        """Raise FatalRequestError if the spending limit will never allow `dollars`; else nothing."""
         try:
-            if (key := self.client.budget.hold(most)) != WAIT:
+            if (key := self.client.budget.hold(dollars)) != WAIT:
                 self.client.budget.settle(key, 0.0)
         except SpendingLimitError as error:
             raise FatalRequestError(str(error)) from None
@@ -239,5 +239,5 @@ class BatchExchange:
         return min(dollars, batch.most) if uncounted else dollars
 
     def tell(self, what: str) -> None:
-        """Print a line about a batch to standard error."""
+        """Print a line of text about a batch to standard error."""
         print(f"{self._stage}: {what}", file=sys.stderr, flush=True)

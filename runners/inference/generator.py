@@ -59,7 +59,7 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Send requests and store the replies; return by key those that the engine rejected."""
+        """Send requests, store the replies; return {key: reply} of those the engine rejected."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.

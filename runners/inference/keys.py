@@ -28,7 +28,7 @@ UNKNOWN = bytes(32)
 
 
 def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
-    """Return the key of each (place, part); `UNKNOWN` for a signal whose answer is not stored."""
+    """Return the key of each (place, part name); `UNKNOWN` for a signal on no stored answer."""
     needed = [subjects_of(part, asker.draws) for _, part in places_and_parts]
     about: dict[tuple[Place, tuple[str, ...]], bytes] = {}
     # One lookup for each set of subjects, of which there are few, not one for each place.
@@ -45,7 +45,7 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
 
 
 def computed_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
-    """Return the store's key by part, for parts that were just computed for a request.
+    """Return {part name: the store's key} of answer parts just computed for a request.
 
     Signals are about the answers among the parts, or those in the request.
     """
@@ -65,7 +65,7 @@ def computed_keys(asker: Asker, request: Request, place: Place, parts: Mapping[s
 
 
 def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
-    """Return per place the digest of its stored answers `parts`; `UNKNOWN` if one is missing."""
+    """Return per place the digest of its stored answers `parts`; `UNKNOWN` if any is missing."""
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
     stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])
@@ -81,7 +81,7 @@ def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place]
 
 
 def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """Return what a stage asks, and counts of its answers in each store folder, as JSON."""
+    """Return what a stage asks, and counts of its stored answers by store folder, as JSON."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), CHUNK_CELLS):
@@ -111,7 +111,7 @@ def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -
 
 
 def describe_origin(origin: Mapping[str, Any]) -> str:
-    """Describe the answers of one folder: `12 answers of version 0.1.0 with torch 2.9.1`."""
+    """Describe one folder's answers: `12 answers of version 0.1.0 with torch 2.9.1`."""
     families: Counter[str] = Counter()
     for kind, n in origin["parts"].items():
         families[family_of(kind)] += n

@@ -93,7 +93,7 @@ class ModelUnderTest:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """Return per case these parts by name, given the baseline's answers."""
+        """Return per case {name: answer part} of these parts, given the baseline's answers."""
         from dataclasses import replace
 
         drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]
@@ -102,14 +102,14 @@ class ModelUnderTest:
 
     @cached_property
     def baseline(self) -> list[dict[str, Part]]:
-        """Return per case greedy and sampled answers by name, computed in one batch."""
+        """Return per case {name: greedy or sampled answer}, computed in one batch."""
         return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
 
 
 def judge_difference(
     check: str, largest_difference: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats"
 ) -> CheckResult:
-    """Return a result for a largest difference: ok or warn up to `limits`, else fail."""
+    """Return a result: ok up to limits[0], warn up to limits[1], else (or if NaN) fail."""
     ok, bad = limits
     right = largest_difference <= ok
     verdict: Verdict = "ok" if right else "warn" if largest_difference <= bad else "fail"

@@ -43,7 +43,7 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Return, sorted, the SHA-256 of files that this machine lacks; mark the others as used."""
+        """Return, sorted, SHA-256 of files this machine lacks; mark others used, delete old ones."""
         lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
         self._tidy()
         return sorted(lacking)
@@ -61,7 +61,7 @@ class Node:
                     file.unlink()
 
     def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
-        """Store missing files by SHA-256, which come in pieces from Ray's object store."""
+        """Store missing files, {SHA-256: Ray references to pieces}; OSError if one is damaged."""
         import ray
 
         for digest, references in pieces.items():
@@ -83,7 +83,7 @@ class Node:
             Path(partial).replace(place)
 
     def open(self, opener: str, stage: bytes) -> dict[str, Any]:
-        """Lay out the files and open the stage; return the identity of its answers."""
+        """Lay out the files, open a pickled stage by `opener`, MODULE:NAME; return its identity."""
         tree = self._tree()
         os.chdir(tree)
         sys.path.insert(0, str(tree / CODE))

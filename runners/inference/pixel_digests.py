@@ -55,7 +55,7 @@ class PixelDigestCache:
                 self._stored[row["key"]] = InputDigest(row["pixels"], (row["width"], row["height"]), row["question"])
 
     def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
-        """Return the cache key of a sample under a variant; None if it cannot be cached."""
+        """Return the cache key of a sample under variant number `variant`; None if not cacheable."""
         if (behind := self._codes[variant]) is None:
             return None
         code, random, reads = behind

@@ -34,7 +34,7 @@ MAX_LINES = 10
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Send requests for all missing parts to a server, and store the replies.
+    """Ask a server for all missing answer parts, store replies; `proven`: it answered before.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored.
@@ -62,7 +62,7 @@ class Asking:
     """Requests for the missing parts of a stage's tasks, and storage of the replies."""
 
     def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-        """Begin; `proven` means that this model has answered before, as stored answers show too."""
+        """Note what is missing; `proven`: this model has answered before, maybe in no store."""
         self.asker, self.tasks = asker, tasks
         self.missing = [list(task.parts) for task in tasks]
         """Unanswered parts of each task."""
@@ -72,7 +72,7 @@ class Asking:
         self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(self, number: int) -> Iterator[PartReply]:
-        """Yield replies for missing parts of task `number` as they arrive; others stay missing."""
+        """Yield replies for missing answer parts of task `number`; parts without one stay missing."""
         task, parts = self.tasks[number], tuple(self.missing[number])
         answer = self.asker.key(task.cell.place, ANSWER)
         with self._lock:
@@ -90,7 +90,7 @@ class Asking:
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
     def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
-        """Store (task number, reply) pairs; rejected ones wait until `finish`."""
+        """Mark (task number, reply) pairs answered; store all but rejected ones, left to `finish`."""
         for number, outcome in outcomes:
             self._values[number][outcome.part] = outcome.value
             self.missing[number].remove(outcome.part)
@@ -106,11 +106,11 @@ class Asking:
         return self._log.logprobs_warning()
 
     def finish(self) -> None:
-        """Store the rejected parts as undefined, after all others are answered."""
+        """Store the rejected answer parts as undefined, after all others are answered."""
         self._keep(self._log.rejected)  # not before: what one run refuses because it is set up wrongly, the next must ask again
 
     def write(self, **facts: Any) -> None:
-        """Update the stage's counters, and append a line about the server to its record."""
+        """Update the stage's counters, and append a line of `facts` to the server's record."""
         self._log.write(**facts)
 
     def _keep(self, outcomes: list[tuple[int, PartReply]]) -> None:

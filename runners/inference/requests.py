@@ -154,7 +154,7 @@ class Asker:
         return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return (all sample variants in table order, a message per sample that cannot be asked)."""
+        """Return (all sample variants in order, a message per unreadable sample); count dropped."""
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
             try:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
@@ -184,14 +184,14 @@ class Asker:
         return str(self.datasets[place.dataset].samples[place.row]["sample_id"])
 
     def parts(self, options: int) -> tuple[str, ...]:
-        """Return the names of the wanted parts of an answer; `options` is the number of options."""
+        """Return the names of an answer's wanted parts; `options`: count of options, 0 if open."""
         if options:
             return (ANSWER if self.stage.params.get(IN_WORDS) else OPTIONS, *self._of_prompt)
         signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)), *self._internals)
 
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
-        """Return the store's key of one part; `subject` is the digest of what a signal is about."""
+        """Return the store's key of an answer part; `subject`: digest of what a signal is about."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         # Only what is drawn depends on the seed: another seed keeps greedy answers and most signals.
@@ -270,7 +270,7 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield a sample's variants in order, and as text the names of counters to raise."""
+        """Yield the variants of a row of dataset `number`; a dropped one's counter name instead."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -337,7 +337,7 @@ class Asker:
         return sight, question
 
     def _split_hint(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
-        """Return (a sample's prompt settings with its hint, its question without the hint)."""
+        """Return (prompt settings with the hint of a row of dataset `number`, rest of question)."""
         prompt, dataset = self._prompts[number], self.datasets[number]
         if "{hint}" not in prompt.template:
             return prompt, question

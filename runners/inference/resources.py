@@ -25,7 +25,7 @@ def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> 
 
 
 def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return amount by resource for a device, or for asking if `remote`; 0 bytes = unknown."""
+    """Return {"CPU": n, and "GPU" or bytes of "memory"} for a worker; 0 bytes means unknown."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):

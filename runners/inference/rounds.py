@@ -30,7 +30,7 @@ SLOWER = 1.5
 
 
 def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
-    """Have a server answer all missing parts by its batch API, and store the replies.
+    """Ask a server for all missing answer parts by its batch API, and store the replies.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored, open batches stay with the server.
@@ -77,7 +77,7 @@ class _Rounds:
         """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Store the replies that are there and send a batch; return whether parts are missing."""
+        """Store the replies that came, send a batch; return whether answer parts are missing."""
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers
@@ -115,7 +115,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return [replies to one task], to be stored at once; [] if none came."""
+        """Return [all replies to task `number`], one list to store at once; [] if none came."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):
@@ -126,7 +126,7 @@ class _Rounds:
 
 
 def warn_of_open_batches(store: str, stage: str) -> None:
-    """Print a warning per open batch of a stage that this run does not wait for."""
+    """Print a warning per open batch of a stage not waited for; none if another run has it."""
     waiting = Waiting(folder_of(store, stage))
     if not (waiting.folder / JOURNAL).exists() or not waiting.open():
         return

@@ -100,7 +100,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """Return the columns `text`, with `answer` of each JSON reply, and `no_answer`, by name."""
+    """Return {`text`: `answer` of each JSON reply, `no_answer`: reasons}; count unread ones."""
     replies, reasons = columns["text"].to_pylist(), columns["no_answer"].to_pylist()
     answers = [None if reply is None else read_json_answer(reply) for reply in replies]
     unread = [reply is not None and answer is None for reply, answer in zip(replies, answers, strict=True)]
@@ -247,7 +247,7 @@ def _answer(
 
 
 def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
-    """Count computed and stored parts by kind (answers, draws, signals) in the stage's record."""
+    """Count computed and stored parts of answers by kind, and repeats, in the stage's record."""
     computed: dict[str, int] = {}
     for task in lookup.missing:
         for part in task.parts:

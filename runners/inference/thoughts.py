@@ -62,7 +62,7 @@ class Thoughts:
         return {name: pa.array(values, pa.string()) for name, values in columns.items()}
 
     def counts(self) -> Counter[str]:
-        """Return counts of answers that did not end by themselves with an answer, by outcome."""
+        """Return counts by outcome of answers that were cut or ended without an answer."""
         return Counter(COUNTED[how] for how in self.outcome.values() if how in COUNTED)
 
 
@@ -91,7 +91,7 @@ def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], tot
 
 
 def _state(part: Mapping[str, Any], is_choice: bool, budget: int) -> tuple[int, int] | None:
-    """Return a stored part's (number of thinking tokens, outcome); None if it does not think."""
+    """Return a stored answer's (number of thinking tokens, outcome); None if it has none."""
     tokens = part["tokens"] or []
     if not is_choice:
         return None if part["numbers"] is None else (int(part["numbers"][0]), int(part["numbers"][1]))

@@ -55,22 +55,23 @@ class Draft:
         self._keys: dict[str, None] = {}
         self._bytes, self._replies, self._most = 0, 0, 0.0
 
-    def has_room(self, line: int, reply: int, most: float, requests: int) -> bool:
-        """Return whether another request fits into the batch.
+    def has_room(self, line_bytes: int, reply_bytes: int, dollars: float, max_requests: int) -> bool:
+        """Return whether another request fits into the batch, by size, cost and number.
 
         Args:
-            line: its size in bytes.
-            reply: largest size of its reply, in bytes.
-            most: the most that it can cost, in dollars.
-            requests: maximum number of requests in a batch.
+            line_bytes: its size in the file.
+            reply_bytes: largest size of its reply.
+            dollars: the most that it can cost.
+            max_requests: maximum number of requests in a batch.
         """
-        whole = self._bytes + line > MAX_BYTES or self._replies + reply > MAX_REPLY_BYTES or self._most + most > self._room
-        return not whole and len(self._keys) < requests
+        whole = self._bytes + line_bytes > MAX_BYTES or self._replies + reply_bytes > MAX_REPLY_BYTES
+        whole = whole or self._most + dollars > self._room
+        return not whole and len(self._keys) < max_requests
 
-    def add(self, key: str, line: bytes, reply: int, most: float) -> None:
+    def add(self, key: str, line: bytes, reply_bytes: int, dollars: float) -> None:
         self._file.write(line)
         self._keys[key] = None
-        self._bytes, self._replies, self._most = self._bytes + len(line), self._replies + reply, self._most + most
+        self._bytes, self._replies, self._most = self._bytes + len(line), self._replies + reply_bytes, self._most + dollars
 
     def holds(self, key: str) -> bool:
         return key in self._keys
@@ -96,7 +97,7 @@ class Waiting:
         """Key of an open request -> name of its batch."""
 
     def open(self) -> bool:
-        """Lock the folder and read it; return False if another process has it."""
+        """Lock and read the folder, deleting half-written requests; False if another has it."""
         if not self._journal.hold():
             return False
         for line in self._journal.content().splitlines():
@@ -133,13 +134,13 @@ class Waiting:
         """Return the batches whose replies have not all come yet."""
         return [batch for batch in self.batches.values() if not batch.status]
 
-    def write(self, lines: Path, keys: list[str], most: float) -> Sent:
-        """Record a new batch: requests in the file `lines` with `keys`, at `most` dollars."""
-        batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
+    def write(self, draft: Path, keys: list[str], max_dollars: float) -> Sent:
+        """Move the request file `draft` to a new batch, record it with `keys`, and return it."""
+        batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), max_dollars, keys)
         # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
-        atomic.publish(lines, self.requests(batch))  # a power cut may take it: a batch that was not uploaded is written anew
-        self._tell(batch.name, since=batch.since, most=most)
+        atomic.publish(draft, self.requests(batch))  # a power cut may take it: a batch that was not uploaded is written anew
+        self._tell(batch.name, since=batch.since, most=max_dollars)
         batch = self.batches[batch.name]
         batch.keys = keys
         self._flying |= dict.fromkeys(keys, batch.name)
@@ -169,7 +170,7 @@ class Waiting:
             yield outcome
 
     def record_end(self, batch: Sent, status: str, dollars: float) -> None:
-        """Record that a batch has ended, its replies being stored and paid for."""
+        """Record that a batch has ended, its replies stored and `dollars` paid for them."""
         self._tell(batch.name, status=status, dollars=dollars)
         for key in batch.keys:
             self._flying.pop(key, None)
@@ -182,7 +183,7 @@ class Waiting:
             self._flying.pop(key, None)
 
     def clear(self) -> None:
-        """Forget the ended batches, once all answers are stored."""
+        """Forget the ended batches and delete their files, once all answers are stored."""
         rest = self.open_batches()
         for batch in [batch for batch in self.batches.values() if batch.status]:
             self._tell(batch.name, gone=True)

@@ -156,7 +156,7 @@ def read_json_answer(text: str) -> str | None:
     return answer if answer is None or isinstance(answer, str) else json.dumps(answer)
 
 
-def expand_tables(rows: Sequence[str], form: Form) -> list[str]:
+def expand_tables(lines: Sequence[str], form: Form) -> list[str]:
     """Replace tables whose heads are part names by a line `head: cell` per cell.
 
     A cell `answerable` or `unanswerable` applies to its row.
@@ -166,9 +166,9 @@ def expand_tables(rows: Sequence[str], form: Form) -> list[str]:
     """
     result: list[str] = []
     heads: list[str] | None = None
-    for place, row in enumerate(rows):
+    for place, row in enumerate(lines):
         cells = _table_cells(row)
-        rule = rows[place + 1] if place + 1 < len(rows) else ""
+        rule = lines[place + 1] if place + 1 < len(lines) else ""
         if cells and _RULE.match(rule) and sum(form.is_name(cell) for cell in cells) > (len(form.names) > 1):
             heads = cells
         elif heads and _RULE.match(row):
@@ -246,15 +246,15 @@ def _read_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
     return whole
 
 
-def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
-    """Return the label of the part that begins on a matched line, or None; raise its count."""
+def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], answerability: str = "") -> str | None:
+    """Return the label of the part that begins on a matched line, or None; update `counts`."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
     generic = _part_kind(match, form)
     if generic is None or (len(generic) == 1 and match["by"] not in (":", "：")) or (not match["by"] and match["rest"].strip()):
         return None
-    if side and (label := form.label_of.get(f"{side} {generic}")):
+    if answerability and (label := form.label_of.get(f"{answerability} {generic}")):
         return label
     labels = form.unnumbered[generic]
     kin = [n for n in form.unnumbered if form.unnumbered[n] == labels]

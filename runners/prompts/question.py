@@ -200,7 +200,7 @@ DEFAULT = Prompt()
 
 
 def render_target(target: float | None) -> str:
-    """Return the sentence that states a confidence target and its points; "" without one.
+    """Return the sentence on a confidence target (0 to 1) and its points; "" without one.
 
     Kalai et al., 2025.
 

@@ -72,21 +72,21 @@ class Questions(Protocol):
     def hints(self) -> Sequence[str]: ...
 
 
-def check_fit(prompt: Prompt, dataset: str, questions: Questions, judges_words: bool) -> None:
+def check_fit(prompt: Prompt, dataset: str, questions: Questions, judge_reads_words: bool) -> None:
     """Raise PromptError if a prompt does not fit a dataset's questions.
 
     Raises:
         PromptError: it does not; see `find_misfit`.
     """
-    if why := find_misfit(prompt, questions, judges_words):
+    if why := find_misfit(prompt, questions, judge_reads_words):
         raise PromptError(f"dataset {dataset}: prompt: {why}")
 
 
-def find_misfit(prompt: Prompt, questions: Questions, judges_words: bool) -> str:
+def find_misfit(prompt: Prompt, questions: Questions, judge_reads_words: bool) -> str:
     """Return why a prompt does not fit a dataset's questions; "" if it fits.
 
     Args:
-        judges_words: a judge reads answers in words to questions with options.
+        judge_reads_words: a judge reads answers in words to questions with options.
     """
     names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in questions.samples]
     way = "set another `prompt:` for this dataset"
@@ -104,7 +104,7 @@ def find_misfit(prompt: Prompt, questions: Questions, judges_words: bool) -> str
         return "expected {instruction} in the template, which states the `confidence_target`"
     if prompt.confidence_target is not None and any(choices) and prompt.answer_format not in ("free", "short", "json"):
         return '`confidence_target` needs answers in words, as a letter cannot say "I don\'t know"; add `answer_format: free`'
-    if any(choices) and prompt.answer_format in ("free", "short", "json") and not judges_words:
+    if any(choices) and prompt.answer_format in ("free", "short", "json") and not judge_reads_words:
         return (
             f"`answer_format: {prompt.answer_format}` answers questions with options in words, which a judge reads: "
             "add `judges: [option_match]`, or `answer_format: letter`"

@@ -114,27 +114,27 @@ def format_plugin(about: Mapping[str, Any]) -> str:
     return f"{about['plugin']} ({', '.join(parts)})" if parts else str(about["plugin"])
 
 
-def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[str]:
+def data_row(entry: Mapping[str, Any], root: Path, samples_folder: str | None) -> list[str]:
     """Return the table row of a dataset: source, files, digests and licence."""
-    files = about.get("files") or about.get("source") or "–"
-    digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
-    samples = root / str(folder) / "samples.parquet"
-    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else say.NOT_AVAILABLE
-    return [visible(t, 200) for t in (about["name"], about["of"], files, digest, about.get("licence") or say.AS_ITS_SOURCE, questions)]
+    files = entry.get("files") or entry.get("source") or "–"
+    digest = file_digest(root, str(entry["files"])) if entry.get("files") else "–"
+    samples = root / str(samples_folder) / "samples.parquet"
+    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if samples_folder and samples.is_file() else say.NOT_AVAILABLE
+    return [visible(t, 200) for t in (entry["name"], entry["of"], files, digest, entry.get("licence") or say.AS_ITS_SOURCE, questions)]
 
 
-def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
+def model_row(entry: Mapping[str, Any], root: Path) -> list[str]:
     """Return the table row of a model: plugin, files with digest, dtype, other parameters."""
-    args = dict(about["args"])
+    args = dict(entry["args"])
     hub, revision, dtype = args.pop("hub", None), args.pop("revision", None), args.pop("dtype", None)
-    folder = about.get("files")
+    folder = entry.get("files")
     for key, value in list(args.items()):
         if value in (None, False, {}, "none", folder):
             del args[key]
     digest = f"revision {revision}" if hub else file_digest(root, str(folder)) if folder else say.NO_FILES_HERE
     rest = ", ".join(f"{k}: {v}" for k, v in sorted(args.items()))
     files = hub or folder or say.NONE_HERE
-    return [visible(t, 200) for t in (about["name"], about["plugin"], files, digest, dtype or say.NOT_SPECIFIED, rest or "–")]
+    return [visible(t, 200) for t in (entry["name"], entry["plugin"], files, digest, dtype or say.NOT_SPECIFIED, rest or "–")]
 
 
 def file_digest(root: Path, folder: str) -> str:

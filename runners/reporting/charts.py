@@ -43,16 +43,16 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
     )
 
 
-def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float = 0) -> str:
+def risk_coverage(rows: Rows, oracle: Rows, overall_error: float | None, max_risk: float = 0) -> str:
     """Return an SVG of the error among the surest answers against their share.
 
     `max_risk` is the largest error of all panels, which share their axes.
     """
     drawn = _rounded(rows)
-    ends = plot.nice_interval(0, max([max_risk, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
+    ends = plot.nice_interval(0, max([max_risk, overall_error or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
     best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
-    draw_risk_coverage(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
+    draw_risk_coverage(curves, [(row["coverage"], row["risk"]) for row in drawn], best, overall_error)
     curves.x_axis(list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True)), say.SHARE_ANSWERED)
     values = plot.ticks(*ends, 4)
     curves.y_axis(list(zip(values, plot.format_numbers(values), strict=True)), say.ERROR_AMONG_THEM)
@@ -93,25 +93,25 @@ def right_and_wrong(rows: Rows, title: str) -> str:
 _WIDTH, _BELOW = 190, 40
 
 
-def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
+def _unit_plot(height: float, y_range: tuple[float, float]) -> plot.Plot:
     """Return a plot whose x axis goes from 0 to 1."""
-    return plot.Plot(_WIDTH, height, plot.linear_scale((0, 1), (0, _WIDTH)), plot.linear_scale(y, (height, 0)))
+    return plot.Plot(_WIDTH, height, plot.linear_scale((0, 1), (0, _WIDTH)), plot.linear_scale(y_range, (height, 0)))
 
 
-def quartiles(rows: Rows, order: Sequence[str]) -> str:
+def quartiles(rows: Rows, row_order: Sequence[str]) -> str:
     """Return an SVG of median, middle 50% and 80% of right and wrong answers per model."""
     drawn = _rounded(rows)
-    panel, place = _row_plot(order, _shorten_labels(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
+    panel, place = _row_plot(row_order, _shorten_labels(row_order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
         colour, at = (RIGHT, place(row["model"], -4.5)) if row["verdict"] == "right" else (WRONG, place(row["model"], 4.5))
         panel.line([(row["q10"], at), (row["q90"], at)], colour, 1)
         panel.line([(row["q25"], at), (row["q75"], at)], colour, 3.5)
         panel.dots([(row["q50"], at)], colour, 2.9, outlined=True)
-    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(row_order)), 24)
 
 
 def dots(
-    rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
+    rows: Rows, row_order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
 ) -> str:
     """Return an SVG of a dot with its interval per row; models side by side, or ticks if many.
 
@@ -121,9 +121,9 @@ def dots(
     names = [m for m in beside or models if m in {row["model"] for row in drawn}]
     many = len(models) > len(SERIES)
     values = [row[key] for row in drawn for key in (("value",) if many else ("value", "low", "high"))]
-    order = list(dict.fromkeys([*order, *(row["row"] for row in drawn)]))
+    row_order = list(dict.fromkeys([*row_order, *(row["row"] for row in drawn)]))
     height = 19 if many or len(names) == 1 else 9 * len(names) + 8
-    panel, place = _row_plot(order, _shorten_labels(order), height, [*values, *([] if reference is None else [reference])])
+    panel, place = _row_plot(row_order, _shorten_labels(row_order), height, [*values, *([] if reference is None else [reference])])
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
     for row in drawn:
@@ -137,7 +137,7 @@ def dots(
     for name in dict.fromkeys(row["row"] for row in drawn) if many else ():
         of = [row["value"] for row in drawn if row["row"] == name]
         panel.diamond((sum(of) / len(of), place(name, 0)), INK, 4.6)
-    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(row_order)), 24)
 
 
 def ranked_dots(rows: Rows, reference: float | None = None) -> str:
@@ -171,13 +171,13 @@ def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
 
 
 def _row_plot(
-    order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
+    row_order: Sequence[str], labels: Sequence[str], row_height: float, x_values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """Return (plot with a labelled row per name, function (name, shift) -> height)."""
-    ends = _axis_range(values)
+    """Return (plot with a labelled row per name, function (name, shift) -> y in pixels)."""
+    ends = _axis_range(x_values)
     room = max(120.0, width - plot.left_margin(labels))
-    panel = plot.Plot(room, height * len(order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
-    middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
+    panel = plot.Plot(room, row_height * len(row_order), plot.linear_scale(ends, (5, room - 5)), lambda y: y)
+    middle = {name: row_height * (i + 0.5) for i, name in enumerate(row_order)}
     panel.y_axis(list(zip(middle.values(), labels, strict=True)), ticks=False)
     marks = plot.ticks(*ends, 5)
     panel.x_axis(list(zip(marks, plot.format_numbers(marks), strict=True)))
@@ -185,7 +185,7 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Return an SVG of a line per series; bands if there are few, a mean line beyond eight."""
+    """Return an SVG of a line per series; bands if few, a mean if many; dashed at y = `goal`."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)
@@ -222,16 +222,16 @@ def _y_range(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]
     return _axis_range(values)
 
 
-def dumbbells(rows: Rows, order: Sequence[str]) -> str:
+def dumbbells(rows: Rows, row_order: Sequence[str]) -> str:
     """Return an SVG of changes as ring and dot: green if better, red if worse, else grey."""
     drawn = _rounded(rows)
-    panel, place = _row_plot(order, _shorten_labels(order), 20, [row[end] for row in drawn for end in ("before", "after")])
+    panel, place = _row_plot(row_order, _shorten_labels(row_order), 20, [row[end] for row in drawn for end in ("before", "after")])
     for row in drawn:
         at, colour = place(row["row"], 0), {"better": RIGHT, "worse": WRONG}.get(row["change"], MUTED)
         panel.line([(row["before"], at), (row["after"], at)], colour, 2, opacity=0.7)
         panel.ring((row["before"], at), colour, 3.4)
         panel.dots([(row["after"], at)], colour, 3.6)
-    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(order)), 24)
+    return plot.stack_plots([(0, panel)], plot.left_margin(_shorten_labels(row_order)), 24)
 
 
 def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
@@ -277,21 +277,21 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> st
     return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(y_values)), _BELOW)
 
 
-def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
+def bars(rows: Rows, group_order: Sequence[str], models: Sequence[str]) -> str:
     """Return an SVG of groups of bars, one bar per model, each with its interval."""
     drawn = _rounded(rows)
-    width = max(230.0, 62.0 * len(order))
+    width = max(230.0, 62.0 * len(group_order))
     heights = [0.0, *(row[name] for row in drawn for name in ("value", "low", "high"))]
     ends = plot.nice_interval(min(heights), max(heights), 5)
     panel = plot.Plot(width, 150, lambda x: x, plot.linear_scale(ends, (150, 0)))
-    step = width / len(order)
+    step = width / len(group_order)
     wide = 0.8 * step / len(models)
     for row in drawn:
         place = list(models).index(row["model"])
-        left = step * (list(order).index(row["group"]) + 0.1) + wide * place
+        left = step * (list(group_order).index(row["group"]) + 0.1) + wide * place
         panel.rect((left, left + wide), (0, row["value"]), SERIES[place % len(SERIES)], 0.9, gap=False)
         panel.line([(left + wide / 2, row["low"]), (left + wide / 2, row["high"])], INK, 0.9, opacity=0.55)
-    panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_shorten_labels(order, max(4, int(step / 6.6))))])
+    panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_shorten_labels(group_order, max(4, int(step / 6.6))))])
     values = plot.ticks(*ends, 5)
     panel.y_axis(list(zip(values, plot.format_numbers(values), strict=True)))
     return plot.stack_plots([(0, panel)], plot.left_margin(plot.format_numbers(values)), 24)

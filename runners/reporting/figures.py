@@ -378,13 +378,13 @@ def end_or_value(value: float | None, row: Mapping[str, Any]) -> float:
     return float(row["value"]) if value is None or not math.isfinite(value) else value
 
 
-def _numbers_table(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
+def _numbers_table(frame: pl.DataFrame, row_order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
     """Return (column headings, rows) of the table of a figure's numbers."""
     models = frame["model"].unique(maintain_order=True).to_list()
-    points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
+    points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(row_order))
     by_cell = {(r["row"], r["model"], r["metric"]): r for r in points.iter_rows(named=True)}
     rows = []
-    for row in order:
+    for row in row_order:
         for model in models:
             cells = [by_cell.get((row, model, a.text)) for a in labels]
             counts = next((f"{c['n']:,}" + (f" (+{c['n_unscored']:,})" if c["n_unscored"] else "") for c in cells if c), "–")

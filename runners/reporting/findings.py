@@ -118,7 +118,7 @@ def describe_model_count(results: Report, names: Sequence[str]) -> str:
 def _describe_candidates(
     ranked: Sequence[dict[str, Any]], scored: Sequence[str], candidates: str, format_name: Callable[[str], str] = str
 ) -> str:
-    """Return `candidates`, followed by the names that could not be compared, if any."""
+    """Return the text `candidates`, then the names that could not be compared, if any."""
     left = [format_name(name) for name in scored if name not in {row["candidate"] for row in ranked}]
     return say.CANDIDATES_COMPARED.format(candidates=candidates, others=_name_or_count(left, say.OTHERS)) if left else candidates
 
@@ -303,7 +303,7 @@ def estimator_values(results: Report, dataset: str, model: str, metric: str) -> 
 
 
 def _sets(results: Report, dataset: str) -> Iterator[str]:
-    """Yield one sentence per model on coverage and size of its prediction sets."""
+    """Yield a sentence per image-seeing model on its sets, MAX_NAMED at most; one if trivial."""
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in image_seeing_models(results) for a in labels):
         first = results.cells.get((image_seeing_models(results)[0], dataset, labels[0].text)) or {}
@@ -333,10 +333,10 @@ def _ties_in_words(n_tied: int, others: int) -> str:
     return template.format(n=n_tied, of=others)
 
 
-def _by_count(n: int, of: int, templates: tuple[str, str, str, str]) -> str:
+def _by_count(n: int, total: int, templates: tuple[str, str, str, str]) -> str:
     """Return one of four templates: (the only one, all, one of several, some of several)."""
     only, every, one, some = templates
-    return (only if of == 1 else every) if n == of else one if n == 1 else some
+    return (only if total == 1 else every) if n == total else one if n == 1 else some
 
 
 READS = ("shortcuts",)

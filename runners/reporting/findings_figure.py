@@ -100,7 +100,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
-    """Return rows of ranked candidates and of candidates not compared, the best first."""
+    """Return rows of ranked candidates and of others with a finite value, the best first."""
     compared = [_row(row["candidate"], _state(row), row) for row in ranked]
     names = {row["name"] for row in compared}
     others = [

@@ -202,21 +202,21 @@ class Report:
         """Return (dataset, slice) -> rows of the ranked candidates on clean inputs."""
         return self.rankings.filter(pl.col("variant") == CLEAN).partition_by("dataset", "slice", as_dict=True, maintain_order=True)
 
-    def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
+    def candidates(self, among: str, dataset: str, metric: str, slice_name: str = "all", model: str = "") -> list[dict[str, Any]]:
         """Return the rows of one ranking, the best first; [] without a ranking.
 
         Models that were run on a subset are ranked among each other; of several such rankings, the one with most candidates is returned.
         """
         by_leader: dict[str, list[dict[str, Any]]] = {}
-        if (ranked := self._clean_rankings.get((dataset, part))) is not None:
+        if (ranked := self._clean_rankings.get((dataset, slice_name))) is not None:
             for row in ranked.filter((pl.col("metric") == metric) & (pl.col("among") == among)).iter_rows(named=True):
                 if (row["model"] or "") == model:
                     by_leader.setdefault(row["leader"], []).append(row)
         return max(by_leader.values(), key=len, default=[])
 
-    def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
-        """Return candidate -> `best`, or `lead` if it may share the first place; {} if all may."""
-        rows = self.candidates(among, dataset, metric, part, model)
+    def ranks(self, among: str, dataset: str, metric: str, slice_name: str = "all", model: str = "") -> dict[str, str]:
+        """Return candidate -> `best`, or `lead` if it may be first; {} if all may, or no ranking."""
+        rows = self.candidates(among, dataset, metric, slice_name, model)
         if any(r["is_best"] for r in rows):
             return {rows[0]["candidate"]: "best"}
         leaders = [r["candidate"] for r in rows if r["may_be_best"]]
@@ -234,10 +234,10 @@ class Report:
         pairs = self.abstention_rules.select("model", "method").unique(maintain_order=True).iter_rows()
         return {abstaining_name(model, method): model for model, method in pairs}
 
-    def averaged(self, dataset: str, part: str) -> Report:
+    def averaged(self, dataset: str, slice_name: str) -> Report:
         """Return a copy whose scores and rankings are one macro average, as if over all questions."""
         all_questions = pl.lit("all").alias("slice")
-        of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == part)
+        of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == slice_name)
         return replace(
             self,
             scores=self.averages.filter(of_average).with_columns(all_questions),

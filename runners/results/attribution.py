@@ -71,7 +71,9 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
     return subset_labels
 
 
-def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
+def attribution_features(
+    changes: Mapping[tuple[str, str], Floats], modality_of_variant: Mapping[str, str], n: int
+) -> dict[tuple[str, str], Floats]:
     """Return (estimator, modality) -> (n,) mean change; for `clean` the uncertainty itself.
 
     The mean is over the finite changes under the modality's perturbations; NaN if there are none.
@@ -82,7 +84,7 @@ def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Ma
     features = {}
     for estimator in dict.fromkeys(name for name, _ in changes):
         for of in (CLEAN, *MODALITIES):
-            parts = [d for (e, v), d in changes.items() if e == estimator and modality.get(v, CLEAN) == of]
+            parts = [d for (e, v), d in changes.items() if e == estimator and modality_of_variant.get(v, CLEAN) == of]
             if parts:
                 stacked = np.stack(parts)
                 finite = np.isfinite(stacked)
@@ -218,7 +220,7 @@ def most_probable_modality(probabilities: Floats) -> list[str | None]:
 
 
 def agreement(
-    truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
+    truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], n_resamples: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
     """Return name -> value of the accuracies of attribution, with limits; None if undefined.
 
@@ -235,7 +237,7 @@ def agreement(
     true_labels = np.array([str(truth[i]) for i in rows])
     right = true_labels == np.array([str(says[i]) for i in rows])
     codes = np.unique(np.array([groups[i] for i in rows], dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
-    bootstrap = Bootstrap(codes, times, seed, "attribution", *names)
+    bootstrap = Bootstrap(codes, n_resamples, seed, "attribution", *names)
     lead = probabilities[rows, MODALITIES.index("image")] - probabilities[rows, MODALITIES.index("text")]
     whole = _measures(true_labels, right, lead, np.ones((1, len(rows))))
     drawn = [_measures(true_labels, right, lead, np.asarray(block)) for block in bootstrap.blocks()] if bootstrap.groups >= LEAST else []

@@ -58,7 +58,7 @@ class BlindRefuser:
     """A text-only or image-only classifier put in front of models, to abstain for them."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """Train a refuser per dataset; `way`, one of REFUSERS, says what it sees."""
+        """Train a refuser per dataset with open questions; `way`, of REFUSERS, says what it sees."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
@@ -82,7 +82,7 @@ class BlindRefuser:
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> Outcome:
-        """Return rule rows and ABSTENTIONS tables of one model's answers to one dataset."""
+        """Return rule rows and ABSTENTIONS tables of one model's answers; both [] if untrained."""
         first, samples = cells[0], cells[0].samples
         refuser = self._refusers[samples.name]
         if refuser.why:
@@ -142,7 +142,7 @@ def predict_refusals(
     else:
         features_seen = {
             name: sampled_image_features(
-                s, TrainTestRows(np.flatnonzero(_train(s)), np.flatnonzero(scored[name]), False), features[name], every=True
+                s, TrainTestRows(np.flatnonzero(_train(s)), np.flatnonzero(scored[name]), False), features[name], all_test_images=True
             )
             for name, s in samples_by_dataset.items()
         }

@@ -27,21 +27,21 @@ FEWEST = 3
 """Models below which no correlation is computed."""
 
 
-def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> list[dict[str, Any]]:
+def points(rows: Sequence[Mapping[str, Any]], plugin_of_metric: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return rows of FIELDS: (compared metric, confidence-weighted accuracy) of each model.
 
     One row per model, dataset, slice and compared metric, sorted; clean answers only.
 
     Args:
         rows: labelled scores.
-        plugins: metric label (without brackets) -> its plugin.
+        plugin_of_metric: metric label (without brackets) -> its plugin.
     """
     clean = [{**r, "value": round_result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
-    studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugins.get(r["metric"]) == STUDIED}
+    studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugin_of_metric.get(r["metric"]) == STUDIED}
     points = []
     for r in clean:
         key = (r["model"], r["dataset"], r["slice"])
-        if plugins.get(metric_of(r["metric"])) in AGAINST and key in studied:
+        if plugin_of_metric.get(metric_of(r["metric"])) in AGAINST and key in studied:
             named = {name: r[name] for name in ("dataset", "slice", "metric", "model", "value")}
             points.append(named | {STUDIED: studied[key]})
     return sorted(points, key=lambda p: tuple(p[name] for name in FIELDS[:4]))
@@ -115,7 +115,7 @@ def _with_limits(row: Mapping[str, Any]) -> str:
 
 
 def correlation_difference_interval(one: Mapping[str, Any], two: Mapping[str, Any], between: float) -> tuple[float, float]:
-    """Return the (low, high) interval of the difference of two correlations with one quantity.
+    """Return the (low, high) interval of `one` minus `two`, correlations with one quantity.
 
     Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of the
     limits of `one` and `two`.

@@ -41,23 +41,23 @@ class AnswerLengths:
             self.numbers += all(_NUMBER.fullmatch(reference) for reference in answer.references)
             self.example = self.example or answer
 
-    def misfits(self, judge: str, plugin: str, right: int, rated: int) -> Iterator[str]:
+    def misfits(self, judge: str, plugin: str, n_right: int, n_rated: int) -> Iterator[str]:
         """Yield at most one sentence: why a judge does not fit these answers, and one that does.
 
         Args:
             judge: its label in the spec.
             plugin: its name.
-            right: answers with references that it rates above 0.
-            rated: answers with references that it rates.
+            n_right: answers with references that it rates above 0.
+            n_rated: answers with references that it rates.
         """
-        if min(len(self.replies), rated) < MIN_ANSWERS or self.example is None:
+        if min(len(self.replies), n_rated) < MIN_ANSWERS or self.example is None:
             return
         fitting = "final_value" if self.numbers > len(self.replies) / 2 else BETTER.get(plugin, "lave")
         fitting = "lave" if fitting == plugin else fitting
         words, expected = median(self.replies), median(self.references)
-        if not right:
+        if not n_right:
             said, wanted = _short(self.example.prediction), _short(self.example.references[0])
-            yield f"judge '{judge}' rates none of {rated} answers as right (expected '{wanted}', got '{said}'); compare with `{fitting}`"
+            yield f"judge '{judge}' rates none of {n_rated} answers as right (expected '{wanted}', got '{said}'); compare with `{fitting}`"
         elif plugin in BETTER and words >= LONG_REPLY and words >= LONGER * expected:
             yield (
                 f"replies are much longer than references (median {words:g} words, {expected:g}); judge '{judge}' compares words, and "

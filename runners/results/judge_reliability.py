@@ -125,12 +125,12 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
     }
 
 
-def _share_agreed(rated: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return n, share, low, high: how often the judge agrees where people rate `rating`.
+def _share_agreed(people_and_judge: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
+    """Return n, share, low, high: how often the judge agrees if people rate so; None if n = 0.
 
     Answers that the judge rates neither 0 nor 1 are left out; None without any.
     """
-    judged = [machine for people, machine in rated if people == rating and machine in (0, 1)]
+    judged = [machine for people, machine in people_and_judge if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))
     share = judged.count(rating) / len(judged) if judged else None
     return {"n": len(judged), "share": share, "low": _rounded(ends[0]) if ends else None, "high": _rounded(ends[1]) if ends else None}

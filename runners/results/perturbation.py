@@ -104,7 +104,7 @@ class Study:
             changes[name, CLEAN] = np.where(np.isfinite(clean), clean, np.nan)
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect a cell's values over the rows whose input is changed."""
+        """Store a cell's values of NEEDED metrics, measured over rows whose input is changed."""
         for (label, measured), limit in zip(metrics, limits, strict=True):
             if self._split(label)[0] in NEEDED:
                 self.changed[(cell.model, cell.samples.name), cell.variant, label] = measured, limit
@@ -285,15 +285,15 @@ class Study:
         write_csv(path, FIELDS[name], rows)
 
 
-def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:
+def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation_of_variant: Mapping[str, str]) -> Measured:
     """Return the mean over perturbations, after averaging the variants of each.
 
     Args:
-        perturbation: variant -> its perturbation; a variant that is missing counts as one.
+        perturbation_of_variant: variant -> its perturbation; a variant that is missing counts as one.
     """
     by_perturbation: dict[str, list[Measured]] = {}
     for variant, measured in by_variant.items():
-        by_perturbation.setdefault(perturbation.get(variant, variant), []).append(measured)
+        by_perturbation.setdefault(perturbation_of_variant.get(variant, variant), []).append(measured)
     return mean_over([mean_over(variants) for variants in by_perturbation.values()])
 
 
@@ -326,10 +326,12 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
     )
 
 
-def _stack_features(features: Mapping[str, Mapping[tuple[str, str], Floats]], n: Mapping[str, int]) -> Floats:
+def _stack_features(features: Mapping[str, Mapping[tuple[str, str], Floats]], n_rows: Mapping[str, int]) -> Floats:
     """Return the (rows, features) of all datasets, NaN where a dataset lacks a feature."""
     names = sorted({name for read in features.values() for name in read})
-    return np.concatenate([np.stack([read.get(name, np.full(n[d], np.nan)) for name in names], axis=1) for d, read in features.items()])
+    return np.concatenate(
+        [np.stack([read.get(name, np.full(n_rows[d], np.nan)) for name in names], axis=1) for d, read in features.items()]
+    )
 
 
 def _groups(samples: Samples) -> list[str]:
@@ -356,7 +358,7 @@ Place = tuple[str, str, str, str]
 
 def modality_comparisons(
     means: Mapping[Place, Mapping[str, Measured]],
-    groups: Mapping[tuple[str, str], int],
+    n_groups: Mapping[tuple[str, str], int],
     metrics: Sequence[Metric],
     level: float,
     family: str,
@@ -365,7 +367,7 @@ def modality_comparisons(
 
     Args:
         means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.
-        groups: (model, dataset) -> groups of samples; with fewer than 20 nothing is compared.
+        n_groups: (model, dataset) -> groups of samples; with fewer than 20 nothing is compared.
         level: of the intervals, each for its difference alone.
         family: multiple-testing family: `metric`, `slice` or `study`.
     """
@@ -377,10 +379,10 @@ def modality_comparisons(
             for modality in MODALITIES
             if (one := of.get(modality)) is not None and (drawn := ranking_resamples(metric, one)) is not None
         ]
-        if len(candidates) > 1 and groups[model, dataset] >= FEWEST_GROUPS:
+        if len(candidates) > 1 and n_groups[model, dataset] >= FEWEST_GROUPS:
             place = (dataset, part, label, "", BY_MODALITY, model)
             better = bool(metric.plugin.declares["higher_is_better"])
-            rankings.ranked.append(ranked(place, better, candidates, groups[model, dataset], level))
+            rankings.ranked.append(ranked(place, better, candidates, n_groups[model, dataset], level))
     left_out = ("variant", "higher_is_better")
     return [{key: value for key, value in row.items() if key not in left_out} for row in rankings.tables()[1].to_pylist()]
 

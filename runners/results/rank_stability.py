@@ -24,7 +24,7 @@ Place = tuple[str, str, str]
 
 
 def tau_b(a: Floats, b: Floats) -> Floats:
-    """Return (B,) Kendall's tau-b of the rows of `a` with those of `b`; NaN if undefined.
+    """Return (B,) Kendall's tau-b of each row of `a` (B, E) and `b` (B, E); NaN if undefined.
 
     (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 for the same order, -1 for the reverse. NaN
     where a row lacks a value or is all ties. (Kendall, 1945)

@@ -355,9 +355,9 @@ class Results:
         return frame.select("model", "dataset", "variant").hstack(table).hstack(frame.drop("model", "dataset", "variant", "sample_id"))
 
     @staticmethod
-    def _frame(cell: Cell, names: Iterable[str], more: Mapping[str, Any] = {}) -> pl.DataFrame:
+    def _frame(cell: Cell, names: Iterable[str], extra_columns: Mapping[str, Any] = {}) -> pl.DataFrame:
         """Return columns of a cell with model, dataset, variant and sample_id; NaN becomes null."""
-        columns = {name: cell.columns[name] for name in names if name in cell.columns} | dict(more)
+        columns = {name: cell.columns[name] for name in names if name in cell.columns} | dict(extra_columns)
         frame = pl.DataFrame({name: pl.Series(values).fill_nan(None) for name, values in columns.items()})
         flags = [name for name in frame.columns if name in FLAGS or name.startswith(("covered[", "is_calibration["))]
         counts = [name for name in frame.columns if name == "predicted" or name.startswith("set_size[")]

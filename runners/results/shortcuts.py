@@ -128,7 +128,7 @@ def questions_of(samples: Samples) -> list[str]:
 
 
 def train_test_rows(samples: Samples) -> TrainTestRows:
-    """Return the rows of splits train and test; the same for both if one split is empty."""
+    """Return rows of splits train and test (else all but train); the same if one is empty."""
     split = np.array([s or "" for s in samples.values("split")], dtype=object)
     train = split == TRAIN
     scored = split == TEST if (split == TEST).any() else ~train
@@ -200,15 +200,17 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
     return {f"{of}accuracy": round_result(measured.value), f"{of}low": low, f"{of}high": high}
 
 
-def sampled_image_features(samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
-    """Return image features of at most MAX_PICTURES images per side, (n, m); NaN elsewhere.
+def sampled_image_features(
+    samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], all_test_images: bool = False
+) -> Floats:
+    """Return features of at most MAX_PICTURES images each of train and test, (n, m); else NaN.
 
     Args:
-        every: read the images of all test rows.
+        all_test_images: read the images of all test rows.
     """
     images = samples.values("image_id")
     chosen = np.zeros(samples.n, dtype=bool)
-    for side, most in ((rows.learn, MAX_PICTURES), (rows.tell, None if every else MAX_PICTURES)):
+    for side, most in ((rows.learn, MAX_PICTURES), (rows.tell, None if all_test_images else MAX_PICTURES)):
         names = sorted({name for i in side if (name := images[i]) is not None}, key=_draw)[:most]
         drawn = set(names)
         chosen[[i for i in side if images[i] in drawn]] = True

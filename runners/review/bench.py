@@ -49,10 +49,10 @@ class AdjustablePerturbation:
     workshop: Workshop | None = None
     """For perturbations that ask a model and have a stage of their own."""
 
-    def variant(self, values: Mapping[str, float]) -> Variant:
+    def variant(self, strengths: Mapping[str, float]) -> Variant:
         """Return the variant with these strengths by parameter."""
         integers = {k.name for k in numeric_knobs(self.plugin, self.args) if k.whole}
-        args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in values.items()}}
+        args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in strengths.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
             return Variant(label, modality, folders={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})
@@ -141,40 +141,40 @@ class Bench:
         self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Answer]] = {}
 
-    def item(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Return a sample's image and question, perturbed if `values`; None if not applicable.
+    def item(self, row: int, strengths: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
+        """Return a sample's (image, question), clean if `strengths` is None; None if unfit.
 
         Raises:
             qualm.runners.data.dataset.BrokenSampleError: its image cannot be read.
         """
         item = self.dataset.item(row)
         images = item.images()
-        if values is None:
+        if strengths is None:
             return next(iter(images), None), item.question
-        variant = self.subject.variant(values)
+        variant = self.subject.variant(strengths)
         start = variant.item(self.dataset, row) if variant.fits(bool(images)) else None
         if start is None:
             return None
         perturbed = variant.perturb(self.seed, start, images if start.files == item.files else start.images())
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
-    def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Ask for missing answers to `rows`; return sample id -> Answer of all known so far.
+    def answers(self, strengths: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
+        """Ask for missing answers to `rows`; return sample id -> Answer of all; {} without model.
 
         Empty without a model.
         """
         if self.respondent is None:
             return {}
-        variant = Variant(CLEAN) if values is None else self.subject.variant(values)
+        variant = Variant(CLEAN) if strengths is None else self.subject.variant(strengths)
         with self._lock:
             answers = self._answers.setdefault(variant.name, {})
             if missing := [row for row in rows if self.dataset.samples[row]["sample_id"] not in answers]:
                 answers.update(self.respondent.ask(self.dataset.only(missing), [variant])[variant.name])
             return answers
 
-    def cached_answers(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
-        """Return the answers by sample id that are known already, without asking the model."""
-        name = CLEAN if values is None else self.subject.variant(values).name
+    def cached_answers(self, strengths: Mapping[str, float] | None) -> dict[str, Answer]:
+        """Return sample id -> known Answer at these strengths (None: clean), asking no model."""
+        name = CLEAN if strengths is None else self.subject.variant(strengths).name
         return dict(self._answers.get(name, {}))
 
     def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
@@ -205,20 +205,20 @@ class Bench:
                 values.append(DISTANCES[metric](before[0], after[0]))
         return mean_reading(strength, values, left_out)
 
-    def range_of(self, knob: Knob, limits: tuple[float, float] | None, scale: str) -> Range:
+    def range_of(self, knob: Knob, user_limits: tuple[float, float] | None, scale: str) -> Range:
         """Return the range of strengths to search, by trying which values have no effect."""
         few = range(min(_FEW, len(self.dataset)))
         effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
         nothing = [x for x, effect in effects.items() if effect == 0]
         ends = {x: effects[x] if x in effects else self._difference(few, {knob.name: x}) for x in (knob.low, knob.high)}
         gentler = min(ends, key=lambda x: (ends[x], x))
-        return search_range(knob, nothing, float(self.subject.args[knob.name]), gentler, limits, scale)
+        return search_range(knob, nothing, float(self.subject.args[knob.name]), gentler, user_limits, scale)
 
-    def _difference(self, rows: Sequence[int], values: Mapping[str, float]) -> float:
-        """Return the summed effect on some samples, without unit; 0 is no effect."""
+    def _difference(self, rows: Sequence[int], strengths: Mapping[str, float]) -> float:
+        """Return the summed effect of strengths on some samples, without unit; 0 is no effect."""
         total = 0.0
         for row in rows:
-            before, after = self.item(row, None), self.item(row, values)
+            before, after = self.item(row, None), self.item(row, strengths)
             if before is None or after is None:
                 continue
             total += float(before[1] != after[1])
@@ -227,13 +227,13 @@ class Bench:
         return total
 
 
-def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> DatasetFolder:
-    """Return a dataset of at most `samples` scored samples, drawn by seed and by category.
+def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, max_samples: int, seed: int) -> DatasetFolder:
+    """Return a dataset of at most `max_samples` scored samples that `modality` fits, by seed.
 
     Args:
         splits: splits of the spec; None for the choice of `qualm.runners.data.splits`.
         modality: modality of the perturbation; for images, samples without one are left out.
-        samples: maximum number; StageError if there are none.
+        max_samples: maximum number; StageError if there are none.
     """
     dataset = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
     columns = (dataset.table[column].to_pylist() for column in ("sample_id", "category", "image_id"))
@@ -241,5 +241,5 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:
         raise StageError(f"dataset '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
-    chosen = choose_stratified(fits.items(), samples, seed)
+    chosen = choose_stratified(fits.items(), max_samples, seed)
     return dataset.only([row for row, sample in enumerate(dataset.samples) if sample["sample_id"] in chosen])

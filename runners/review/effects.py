@@ -71,21 +71,21 @@ def distance_goal(metric: str, value: float) -> Goal:
     return Goal(metric, value, "1 - SSIM")
 
 
-def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Reading:
-    """Return the share of changed answers as a Reading with Wilson's interval.
+def share_reading(strength: float, changed: Sequence[bool], n_left_out: int) -> Reading:
+    """Return the share of changed answers with Wilson's interval as a Reading; NaN if none.
 
     The interval is [0, 1] without samples.
     """
     n, k = len(changed), int(sum(changed))
     low, high = wilson(k, n) or (0.0, 1.0)
-    return Reading(strength, k / n if n else math.nan, round_result(low), round_result(high), n, left_out)
+    return Reading(strength, k / n if n else math.nan, round_result(low), round_result(high), n, n_left_out)
 
 
-def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:
-    """Return the mean of independent values as a Reading with its normal interval."""
+def mean_reading(strength: float, values: Sequence[float], n_left_out: int) -> Reading:
+    """Return the mean of values as a Reading with a normal 95% interval; NaN without any."""
     n = len(values)
     if not n:
-        return Reading(strength, math.nan, 0.0, math.inf, 0, left_out)
+        return Reading(strength, math.nan, 0.0, math.inf, 0, n_left_out)
     mean = float(np.mean(values))
     half = 1.96 * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    return Reading(strength, mean, max(0.0, mean - half), mean + half, n, left_out)
+    return Reading(strength, mean, max(0.0, mean - half), mean + half, n, n_left_out)

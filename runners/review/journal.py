@@ -93,7 +93,7 @@ class ReviewJournal:
 
 
 def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:
-    """Merge journals and `more` into an entry's table; return the entry, None if unchanged.
+    """Merge journals (deleting closed ones) and `more`; return the entry, None if unchanged.
 
     Journals of open sessions are merged and stay, as merging twice is harmless.
 

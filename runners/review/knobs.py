@@ -124,7 +124,7 @@ def candidates(knob: Knob) -> list[float]:
 
 
 def search_range(
-    knob: Knob, without_effect: Sequence[float], current: float, gentler: float, limits: tuple[float, float] | None, scale: str
+    knob: Knob, without_effect: Sequence[float], current: float, gentler: float, user_limits: tuple[float, float] | None, scale: str
 ) -> Range:
     """Return the range of strengths to search.
 
@@ -132,13 +132,13 @@ def search_range(
         without_effect: `candidates` without effect.
         current: value in the spec, which determines the side to search.
         gentler: end with the smaller effect, for parameters without a value of no effect.
-        limits: ends given by the user, in any order.
+        user_limits: ends given by the user, in any order.
         scale: `auto`, `linear` or `log`.
     """
     zero = min(without_effect, key=lambda x: (abs(x - current), x)) if without_effect else gentler
     strong = knob.high if (current > zero or zero == knob.low) and zero != knob.high else knob.low
-    if limits is not None:
-        low, high = sorted(limits)
+    if user_limits is not None:
+        low, high = sorted(user_limits)
         zero, strong = (low, high) if strong > zero else (high, low)
         knob = replace(knob, low=low, high=high, open_above=False)
     small, large = sorted((zero, strong))

@@ -142,8 +142,8 @@ class Pool:
             ids += members if salted[pair][-1] % 2 else members[::-1]
         return ids
 
-    def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
-        """Return a Pool of the pairs of a category or subset, or a random sample of them.
+    def only(self, category: str | None, n_pairs: int | None, seed: int) -> Pool:
+        """Return a Pool of the pairs of a category or subset, `n_pairs` of them if not None.
 
         A category is named in full, by its last part or by its main kind. The sample is drawn over all subsets and categories.
 
@@ -156,8 +156,8 @@ class Pool:
             pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/" or category in m[0].claims}
             if not pairs:
                 raise PoolError(f"no question is of category '{category}'; there are: {', '.join(categories) or 'none'}")
-        if sample is not None:
-            chosen = choose_stratified([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
+        if n_pairs is not None:
+            chosen = choose_stratified([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], n_pairs, seed)
             pairs = {p: m for p, m in pairs.items() if p in chosen}
         return Pool([q for members in pairs.values() for q in members], self.subsets)
 

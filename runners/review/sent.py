@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
-    """Return a dict of what a stage's model is sent for one sample, without loading weights.
+    """Return a dict of what a model is sent for one sample (None: the first), without weights.
 
     Args:
         stage: of the model.

@@ -65,9 +65,9 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
     return blocks
 
 
-def set_strengths(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
-    """Set the strengths, in the order of the sliders; return (head, samples) HTML."""
-    session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
+def set_strengths(session: StrengthSession, title: str, strengths: Sequence[float | None]) -> Drawn:
+    """Set strengths in slider order (None: unchanged); return (head, samples) HTML."""
+    session.turn({k.name: v for k, v in zip(session.knobs, strengths, strict=True)})
     return page_outputs(session, title)
 
 
@@ -87,7 +87,7 @@ def record_vote(session: StrengthSession, title: str, verdict: str) -> Drawn:
 
 
 def write_strengths(session: StrengthSession, title: str, how: str) -> Drawn:
-    """Write the strengths into the spec, or say why not; return (head, samples) HTML."""
+    """Write strengths into the spec, its sweeps if `how` is ADD; return (head, samples) HTML."""
     try:
         return page_outputs(session, title, "; ".join(session.write(how == ADD)))
     except WriteError as error:

@@ -73,10 +73,10 @@ class StrengthSession:
         """Return the variant's name at the current strengths."""
         return self.bench.subject.variant(self.values).name
 
-    def turn(self, values: Mapping[str, float | None]) -> None:
-        """Set the strengths by parameter; None leaves a strength unchanged."""
+    def turn(self, strengths: Mapping[str, float | None]) -> None:
+        """Set strengths by parameter; None or no finite number leaves a strength unchanged."""
         for knob in self.knobs:
-            value = values.get(knob.name)
+            value = strengths.get(knob.name)
             if value is not None and math.isfinite(value):
                 self.values[knob.name] = knob.rounded(float(value))
 

@@ -60,7 +60,7 @@ def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: 
                     out.print(Text("nothing to undo", style="red"))
                     drawn = question
             elif pressed == "n":
-                note = _line(out, key)
+                note = _read_note(out, key)
             elif pressed == "p":
                 out.print(Group(*_proof(question)))
             elif pressed == "o" and session.partner is not None:
@@ -100,7 +100,7 @@ def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Poo
 
 
 def draw(file: Path, width: int, height: int) -> Text:
-    """Return an image drawn in half-block characters, two pixels each."""
+    """Return an image in half-block characters, at most `width` x `height` of them."""
     picture = pictures.decoded(file.read_bytes())
     columns = max(2, min(width, picture.width, 2 * height * picture.width // picture.height))
     rows = max(2, round(picture.height * columns / picture.width / 2) * 2)
@@ -124,7 +124,7 @@ def _save(q: ReviewQuestion, folder: Path) -> Path | None:
     return file
 
 
-def _line(out: Console, key: Callable[[], str]) -> str:
+def _read_note(out: Console, key: Callable[[], str]) -> str:
     """Return a note that is read key by key; "" if Escape drops it."""
     text = ""
     out.print(Text("note (Enter keeps it, Escape drops it): "), end="")
@@ -151,7 +151,7 @@ def _scripted(read_key: Callable[[], str]) -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[], str]]:
-    """Yield a function that reads a pressed key, also Ctrl-C; restore the terminal afterwards."""
+    """Yield a key reader, then restore the terminal; NoTerminalError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminalError("keys cannot be read here: this needs a terminal; --page opens a browser page instead")
     if sys.platform == "win32":

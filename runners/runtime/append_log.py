@@ -36,7 +36,7 @@ class LineLog:
         self._journal: Journal | None = None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield the parsed content of every valid line, by file name and then in order of writing.
+        """Yield the parsed content of valid lines, by file; count damaged ones, print a notice.
 
         Args:
             parse: a line's content; one that it refuses (ValueError, TypeError, KeyError, AttributeError) is as good as damaged.

@@ -36,7 +36,7 @@ class BlobCache:
         return hashlib.sha256(f"{self.identity}\n{text}".encode()).hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """Return the stored bytes of a key; None if they are missing or damaged."""
+        """Return the stored bytes of a key; None if they are missing or (with a notice) damaged."""
         path = self.path(key)
         try:
             raw = path.read_bytes()

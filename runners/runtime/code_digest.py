@@ -43,7 +43,7 @@ class Engine:
         return _digest([sorted(self.plugins), self.content])
 
     def changed_versions(self, part: str = "") -> dict[str, int]:
-        """Return version by kind of answer, if above 1, for the kinds that a part depends on."""
+        """Return version by kind of answer, if not 1, for kinds behind an answer's part ("": all)."""
         mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 

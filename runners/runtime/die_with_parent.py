@@ -45,7 +45,7 @@ def _run_keeper() -> list[int]:
 
 
 def die_with_parent() -> None:
-    """End this process when the process that started it ends; call once, before anything else.
+    """End this process when the one that started it (no interactive shell) ends; call once.
 
     If the parent is `sh -c COMMAND`, the process above it counts too, as killing `dvc` leaves the shell alive; and so does the `qualm run`
     of `lifeline_environment`. A runner that a person starts from an interactive shell is not bound, so that `nohup` works.

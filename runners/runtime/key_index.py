@@ -30,14 +30,14 @@ class KeyIndex:
         self._recent: dict[bytes, int] = {}
 
     def add(self, keys: pa.ChunkedArray, segment: int) -> None:
-        """Add the keys of segment number `segment`, which counts after all earlier ones."""
+        """Add the keys of segment `segment`, a new highest number; known keys keep their place."""
         for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
             # To sort anew for each batch would cost more than it saves: late keys go into a dictionary until the next opening.
             if place < 0:
                 self._recent.setdefault(key, (segment << 32) + row)
 
     def find(self, keys: Sequence[bytes]) -> Places:
-        """Return the place (n,) of each 32-byte key; -1 if it is absent."""
+        """Return each 32-byte key's place (n,), segment number << 32 | row; -1 if absent."""
         places = self._sorted(keys)
         if self._recent:
             for row in np.flatnonzero(places < 0).tolist():

@@ -23,13 +23,13 @@ def library_version(library: str) -> str:
         return "absent"
 
 
-def series(library: str, number: str) -> str:
+def series(library: str, version: str) -> str:
     """Return a version's series: `MAJOR.MINOR` for libraries in BY_MINOR, else `MAJOR`.
 
     >>> series("torch", "2.9.1"), series("pillow", "12.0.1"), series("numpy", "2.3.5")
     ('2.9', '12', '2')
     """
-    return ".".join(number.split(".")[: 2 if library in BY_MINOR else 1])
+    return ".".join(version.split(".")[: 2 if library in BY_MINOR else 1])
 
 
 def are_equal_versions(policy: str, versions: Mapping[str, str], stored: Mapping[str, str]) -> bool:

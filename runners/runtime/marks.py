@@ -27,10 +27,10 @@ def draw_counts(plot: Plot, rows: Rows) -> None:
         plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
 
 
-def draw_risk_coverage(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], risk: float | None) -> None:
-    """Draw a risk-coverage curve, the best possible one, and `risk` without abstention."""
-    if risk is not None:
-        plot.line([(0, risk), (1, risk)], MUTED, 1.2, "1,3")
+def draw_risk_coverage(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total_risk: float | None) -> None:
+    """Draw a curve of (coverage, risk) points, the best possible one (if any), and total risk."""
+    if total_risk is not None:
+        plot.line([(0, total_risk), (1, total_risk)], MUTED, 1.2, "1,3")
     if best:
         plot.line(best, RIGHT, 1.2, "4,3")
     plot.line(curve, ACCENT, 2)
@@ -45,7 +45,7 @@ def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def excludes_zero(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's interval (`low`, `high`) excludes zero or lacks an end."""
+    """Return whether a row's interval (`low`, `high`) excludes 0; True if an end is None."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

@@ -61,7 +61,7 @@ def _exact(values: Sequence[float], decimals: int) -> bool:
 
 
 def format_percent(values: Sequence[float]) -> list[str]:
-    """Format shares in [0, 1] as percentages with common decimals.
+    """Format shares (1 is 100%) as percentages with common decimals.
 
     >>> format_percent([-0.5, 0.025])
     ['−50.0%', '2.5%']
@@ -121,7 +121,7 @@ class Plot:
         self.shapes.append(f'<path d="M{path}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{more} />')
 
     def horizontal(self, y: float, stroke: str, width: float, dash: str) -> None:
-        """Draw a dashed line, `width` thick, at the value `y` across the whole plot."""
+        """Draw a line of dash pattern `dash`, `width` thick, at the value `y` across the plot."""
         at = self.y(y)
         self.shapes.append(_rule(0, at, self.width, at, stroke, width).replace(" />", f' stroke-dasharray="{dash}" />'))
 

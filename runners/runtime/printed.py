@@ -54,7 +54,7 @@ def plot_width(width: str) -> float:
 
 
 def shorten_text(text: str, width: float, size: float = LABEL) -> str:
-    """Shorten a text in its middle to a width in plot units; names often differ at their ends.
+    """Shorten a text in its middle to a width in plot units at font size `size`.
 
     >>> shorten_text("entropy@mode=strict", 70)
     'entropy@…ict'
@@ -65,7 +65,7 @@ def shorten_text(text: str, width: float, size: float = LABEL) -> str:
 
 
 def shorten_texts(texts: Sequence[str], width: float, size: float = LABEL) -> list[str]:
-    """Shorten texts to a width in plot units so that they stay different.
+    """Shorten texts to a width in plot units at font size `size`, so that they stay different.
 
     >>> shorten_texts(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 70)
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
@@ -155,7 +155,7 @@ class Drawing:
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """Return the width of each of `columns` panels within a drawing; `left` is for y labels."""
+    """Return the width of each of `columns` panels in a drawing; `left`: width of y labels."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 

@@ -36,7 +36,7 @@ class RecordError(ProjectError):
 def write_table(
     path: Path, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema, provenance: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a Parquet table with exactly `schema`, atomically, equal bytes for equal rows.
+    """Write rows, doubles rounded, as a Parquet table with exactly `schema`, atomically.
 
     Doubles are rounded as results are (`qualm.runners.runtime.precision`), except in columns marked `AS_GIVEN`.
 
@@ -68,12 +68,12 @@ def make_table(schema: pa.Schema, texts: Mapping[str, str], columns: Mapping[str
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON with sorted keys, equal bytes for equal values."""
+    """Write a value over a file as indented JSON with sorted keys; equal values, equal bytes."""
     path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a Parquet table from its parts in order, one of them in memory at a time.
+    """Write tables as one Parquet table, in order, doubles rounded, one in memory at a time.
 
     The bytes equal those of `write_table`. The schema must have no column that is written only if it has values.
     """
@@ -134,14 +134,14 @@ class RowGroups:
     def __len__(self) -> int:
         return len(self._places)
 
-    def read(self, place: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read one row group, by its number.
+    def read(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read one row group, by its number from 0.
 
         Raises:
             RecordError: the table lacks a column, or is damaged.
         """
-        number, group = self._places[place]
-        file, reader = self._files[number]
+        file_number, group = self._places[number]
+        file, reader = self._files[file_number]
         names = self._columns if columns is None else columns
         present = [name for name in names if name in reader.schema_arrow.names]
         try:

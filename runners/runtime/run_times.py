@@ -40,7 +40,7 @@ class RunTimes:
 
 
 def run_times(spec: str, root: Path = Path()) -> RunTimes:
-    """Read the times of a spec's stages, longest first, and what it spent on servers."""
+    """Return a spec's recorded stage times, longest first, and what it spent on servers."""
     times: dict[str, StageTime] = {}
     for path in sorted((root / "specs" / spec / "stages").glob("*.json")):
         record = read_record(root, spec, path.stem)

@@ -52,9 +52,9 @@ class Price:
     input: Dollars
     output: Dollars
 
-    def dollars(self, read: int, written: int) -> float:
-        """Return the dollars for `read` tokens of a prompt and `written` tokens of an answer."""
-        return (read * self.input + written * self.output) / 1e6
+    def dollars(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """Return the dollars for these numbers of tokens, read in the prompt and written."""
+        return (prompt_tokens * self.input + answer_tokens * self.output) / 1e6
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Server:
 
 
 def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Return the tables [servers....], values converted, by URL; SettingValueError if invalid."""
+    """Return {URL or "default": settings} of [servers....], converted; else SettingValueError."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}

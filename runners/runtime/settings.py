@@ -126,7 +126,7 @@ class Settings:
 
 
 def read_settings(file: Path = FILE) -> Settings:
-    """Return the settings of a qualm.toml file and of `QUALM_*` variables.
+    """Return the settings of qualm.toml, if there, under `QUALM_*` variables, over defaults.
 
     Raises:
         SettingsError: an unknown key, or a value of the wrong type.

@@ -40,8 +40,8 @@ def _shorten_equal(names: Sequence[str], max_characters: int, taken: set[str]) -
     return short
 
 
-def _word_start(name: str, place: int) -> int:
-    """Return the start of the word or number that contains a character position."""
-    while place and (name[place - 1].isalnum() or name[place - 1] == "."):
-        place -= 1
-    return place
+def _word_start(name: str, index: int) -> int:
+    """Return the index at which the word or number begins that contains this index."""
+    while index and (name[index - 1].isalnum() or name[index - 1] == "."):
+        index -= 1
+    return index

@@ -72,7 +72,7 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the key, or WAIT for room; SpendingLimitError if there is none.
+        """Reserve `amount` dollars; return the key, WAIT for room, or raise SpendingLimitError.
 
         A key that is reserved already reserves nothing more.
 
@@ -95,7 +95,7 @@ class Ledger:
             return key
 
     def settle(self, key: str, spent: float) -> None:
-        """Replace a spending reservation by the actual cost."""
+        """Replace the reservation `key` by `spent` dollars, the actual cost."""
         with self._lock, self._journal.locked():
             self._append({"settle": key, "spent": spent, "account": self.account})
 

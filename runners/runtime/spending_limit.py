@@ -16,14 +16,14 @@ class SpendingLimit(Protocol):
     """Interface of a spending limit: reserve, then settle; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the reservation's key (an open key unchanged), or WAIT.
+        """Reserve `amount` dollars; return the key (an open one reserves no more), or WAIT.
 
         Raises:
             SpendingLimitError: there never will be room.
         """
 
     def settle(self, key: str, spent: float) -> None:
-        """Replace a reservation by the actual cost."""
+        """Replace the reservation `key` by `spent` dollars, the actual cost."""
 
     def holds(self, key: str) -> bool:
         """Return whether a reservation of this key is open."""
@@ -36,7 +36,7 @@ class RunLimit:
     """Spending limit of one run, in memory."""
 
     def __init__(self, cap: float) -> None:
-        """`cap`: dollars; 0 = no limit."""
+        """Take the cap in dollars; 0 = no limit."""
         self._cap, self._spent, self._held, self._count = cap, 0.0, dict[str, float](), 0
         self._lock = threading.Lock()
 

@@ -72,7 +72,7 @@ class Stage:
             self.counters[name] = self.counters.get(name, 0) + n
 
     def publish(self, output: Path, target: str | Path) -> None:
-        """Move a finished file or folder to its output path in one rename."""
+        """Move a finished file or folder to its output path in one rename, replacing the old one."""
         atomic.publish(output, Path(target))
 
     @property

@@ -47,14 +47,14 @@ def takes_open(ref: Mapping[str, Any]) -> bool:
     return reads_open(registry.get("judges", ref["plugin"]))
 
 
-def describe_abstention_judges(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
+def describe_abstention_judges(params: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
     """Return a sentence naming the judges that decide whether answers abstain; "" if none.
 
     Args:
-        scored: `judge`, `judge_of` and `judge_of_choices` of a stage: labels of the judges whose verdicts are scored.
+        params: `judge`, `judge_of` and `judge_of_choices` of a stage: labels of the judges whose verdicts are scored.
         refs: `label` and `plugin` of the spec's judges.
     """
-    labels = dict.fromkeys([scored.get("judge"), *scored.get("judge_of", {}).values(), *scored.get("judge_of_choices", {}).values()])
+    labels = dict.fromkeys([params.get("judge"), *params.get("judge_of", {}).values(), *params.get("judge_of_choices", {}).values()])
     plugins = {ref["label"]: ref["plugin"] for ref in refs}
     by = {label: registry.get("judges", plugins[label]).declares.get("DECIDES_ABSTENTIONS", False) for label in labels if label in plugins}
     words = [f"{'the language model' if has_model else 'the detector of rules'} (judge {label})" for label, has_model in by.items()]
@@ -62,7 +62,7 @@ def describe_abstention_judges(scored: Mapping[str, Any], refs: Iterable[Mapping
 
 
 def depends_on_abstentions(metric: str) -> bool:
-    """Return whether a metric's value depends on which answers abstain."""
+    """Return whether the values of metric plugin `metric` depend on which answers abstain."""
     return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 

@@ -203,7 +203,7 @@ class SideBySide(Weights):
 
 @lru_cache(maxsize=32)
 def _cosines_of_moments(first: int, number: int) -> Floats:
-    """Return (MOMENTS * CELLS, number) Taylor coefficients of cos(pi k x), k = first, ..., around the middles of CELLS cells of [0, 1]."""
+    """Return (MOMENTS * CELLS, number) Taylor coefficients of cos(pi k x), k from `first` on."""
     k, order = np.arange(first, first + number), np.arange(MOMENTS)[:, None, None]
     middle = ((np.arange(CELLS) + 0.5) / CELLS)[:, None]
     size = np.cumprod(np.concatenate([np.ones((1, 1, number)), np.pi * k / CELLS / order[1:]]), axis=0)
@@ -230,7 +230,7 @@ class Resamples(Protocol):
         ...
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield jackknife weights in blocks: in each, one part of the groups has weight 0."""
+        """Yield jackknife weights in blocks: in each, one group or set of groups has weight 0."""
         ...
 
 
@@ -273,7 +273,7 @@ class Bootstrap:
             yield Weights(counts, self.group)
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield jackknife weights: all groups but one, or all but one of MAX_DELETIONS parts."""
+        """Yield jackknife weights: without one group, or one of MAX_DELETIONS sets of groups."""
         parts = min(self.groups, MAX_DELETIONS)
         part_of = np.arange(self.groups)
         if self.groups > parts:

@@ -41,7 +41,7 @@ class Study(Protocol):
     """Protocol: collects what a study of perturbations needs of each model and variant."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect the metric values and intervals of one cell over all its rows."""
+        """Collect the metric values and intervals of a cell of `groups` groups over all its rows."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
         """Collect the values over the samples whose perturbed input differs from the clean one."""
@@ -88,7 +88,7 @@ class Scoring:
             check_fields(f"metric {metric.label}", fields, self.datasets)
 
     def score(self, samples: Samples) -> None:
-        """Score the cells of one dataset, then rank and compare its models."""
+        """Score one dataset's cells, then compare its models; collect the rows in this object."""
         slices = make_slices(samples, self.stage.params["slices"], self.resamples, self.stage.seed, self._macro_fields)
         clean: dict[str, Cell] = {}
         for cell in read_cells(self.stage, samples, self.tables):
@@ -129,7 +129,7 @@ class Scoring:
     def _measure(
         self, metrics: Sequence[Metric], cell: Cell, data_slice: Slice, rows: list[dict[str, Any]]
     ) -> tuple[list[tuple[str, Measured]], list[Limits]]:
-        """Append score rows of metrics on one cell and slice; return (values, intervals)."""
+        """Append score rows to `rows`, count them in the stage; return (values, intervals)."""
         values = evaluate(metrics, cell, data_slice)
         limits, columns = intervals_and_columns([measured for _, measured in values], self.level, data_slice.bootstrap.groups)
         rows += score_rows(cell, data_slice, values, columns)

@@ -112,7 +112,7 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """Return (n,) number codes of the sample field that a column name refers to; NaN: none."""
+        """Return (n,) codes of the sample field that a column `code_of_...` names; NaN if empty."""
         return self.samples.codes(field_of(column))
 
     @property
@@ -143,7 +143,7 @@ class Cell:
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return a copy with correctness and uncertainties of `clean` added; itself if None."""
+        """Return a copy with correctness, uncertainties and collapse by `clean`; itself if None."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

@@ -100,7 +100,7 @@ class JudgeQueue:
         self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
 
     def add(self, answers: Sequence[Answered | None]) -> None:
-        """Add the block's next answers, except those that other judges rate."""
+        """Add the block's next answers (None: no text), except those that other judges rate."""
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
         if len(self._recent) >= AT_ONCE:
             self._seal()
@@ -114,7 +114,7 @@ class JudgeQueue:
         self._row += len(answers)
 
     def of_block(self, block: int) -> tuple[pa.Array, pa.Array]:
-        """Return row numbers of a block's judged answers, and their rows in `table` (or null)."""
+        """Return (row numbers of a block's judged answers, their rows in `table`; null: no text)."""
         none = np.empty(0, dtype=np.int64)
         rows, numbers = (np.concatenate([none, *(part[k] for part in self._blocks[block])]) for k in (0, 1))
         return pa.array(rows), pa.array(numbers, mask=numbers < 0)

@@ -62,7 +62,7 @@ class Limits:
 
 
 def clip_to_bounds(interval: Limits, value: float, bounds: Bounds) -> Limits:
-    """Return the interval within the bounds, containing `value`; none if it has no width.
+    """Return the interval within bounds, containing `value`; `why_none` if it has no width.
 
     >>> clip_to_bounds(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), clip_to_bounds(Limits(0.4, 1.2), 1.0, UNBOUNDED)
     (Limits(low=1.0, high=2.0, why_none=''), Limits(low=0.4, high=1.2, why_none=''))
@@ -106,7 +106,7 @@ def quantile(values: Floats, share: float) -> float:
 
 
 def standard_error(resampled: Floats, groups: float) -> float:
-    """Return the standard error from resamples, corrected for few groups; NaN if all are NaN."""
+    """Return the standard error from resamples, scaled for few `groups`; NaN if all are NaN."""
     defined = resampled[~np.isnan(resampled)]
     if not len(defined):
         return math.nan
@@ -189,12 +189,12 @@ def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
 
 
 def symmetric_interval(value: float, error: float, q: float) -> tuple[float, float]:
-    """Return the (low, high) interval value -+ q * error."""
+    """Return the (low, high) interval value -+ q * error; `q`: critical value."""
     return value - q * error, value + q * error
 
 
 def wilson_interval(value: float, error: float, q: float, units: float) -> tuple[float, float]:
-    """Return Wilson's (low, high) interval of a share whose standard error is known (1927).
+    """Return a share's Wilson interval (1927); `q`: critical value; `units` for error 0.
 
     It holds the shares p with |value - p| <= q sqrt(p (1 - p) / m).
 
@@ -215,7 +215,7 @@ def wilson_interval(value: float, error: float, q: float, units: float) -> tuple
 
 
 def _poisson_lower_limit(share: float, q: float, units: float) -> float:
-    """Return the Poisson lower limit of a share of at most RARE events; 1 if more, or none."""
+    """Return the Poisson lower limit of share * units <= RARE events; 1.0 if more events or 0."""
     from scipy.special import gammaincinv, ndtr
 
     events = share * units
@@ -223,7 +223,7 @@ def _poisson_lower_limit(share: float, q: float, units: float) -> float:
 
 
 def fisher_interval(value: float, error: float, q: float) -> tuple[float, float]:
-    """Return the (low, high) interval of a correlation by Fisher's z (1921)."""
+    """Return a correlation's (low, high) interval by Fisher's z (1921); `q`: critical value."""
     z = math.atanh(value)
     # The delta method: atanh has the derivative 1 / (1 - value^2).
     low, high = symmetric_interval(z, error / (1 - value**2), q)
@@ -289,7 +289,7 @@ def limits(
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return the degrees of freedom of a standard error over groups; `share`: of a share's.
+    """Return an error's degrees of freedom over groups; `share`: of a share's standard error.
 
     Of a share's, those of its design effect.
     """

@@ -398,7 +398,7 @@ def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the tested (a, b) pairs: all models against the baseline, then requested pairs."""
+    """Return tested (baseline, model) and requested (a, b) pairs, of the given models only."""
     baseline = compare["baseline"]
     pairs = [(baseline, m) for m in models if m != baseline] if baseline in models else []
     pairs += [(a, b) for a, b in compare["pairs"] if a in models and b in models]

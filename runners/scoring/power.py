@@ -28,7 +28,7 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
 
 def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
-    """Return the difference that a test at `level` finds with probability `power`.
+    """Return the difference a test finds with chance `power`; `error`: its standard error.
 
     Infinite with fewer than two groups.
 
@@ -41,7 +41,7 @@ def smallest_difference(error: float, groups: int, level: float, power: float) -
 
 
 def questions_needed(difference: float, questions: int, groups: int, error: float, level: float, power: float) -> int:
-    """Return how many questions would show a difference, in groups of the present mean size."""
+    """Return how many questions show `difference`; `error`: standard error with `questions`."""
     enough = groups
     for _ in range(50):  # the error falls with the root of the number; the t quantiles settle at once
         reach = smallest_difference(error * math.sqrt(groups / enough), max(2, enough), level, power)

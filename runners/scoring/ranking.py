@@ -17,7 +17,7 @@ PLACES = 1000
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Return, per column, (B, k) weighted sums over rows of each of k scores, ascending."""
+    """Return, per column, (B, k) weighted sums over rows with each of k distinct scores."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -92,7 +92,7 @@ class RetainedAccuracy:
 
 
 def auroc_error(score: Floats, ones: int, others: int, value: float) -> float:
-    """Return the standard error of an AUROC, from independent rows of two normal classes.
+    """Return the standard error of AUROC `value` of `ones` and `others` rows; 0 at 0 or 1.
 
     Hanley, McNeil, 1982: (A (1 - A) + (n1 + n0 - 2) (Q - A^2)) / (n1 n0), where Q, the chance that one row of a class lies on the right
     side of two of the other, is that of two normal variables with correlation 1/2 (Owen, 1956). Ties take off as of the variance of
@@ -135,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of the rarer class's mean `weight` of place, from 0 to 1.
+    """Return the standard error of a class's mean `weight(rank)`; `share`: of the class, 0..1.
 
     At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
     (1953), of which -ln(t) is exponential with this mean.

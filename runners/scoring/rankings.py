@@ -117,7 +117,7 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Add a slice's values to the rankings of models (if `clean`) and estimators (if `whole`).
+        """Add values, unless of few groups, to rankings: models if `clean`, estimators if `whole`.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
@@ -215,7 +215,7 @@ def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str
 
 
 def family_of(place: Place, span: str) -> tuple[str, ...]:
-    """Return the key of a ranking's test family: its place, (dataset, slice) or (), by span."""
+    """Return a ranking's test family by `span`: its place, (dataset, slice), or () for all."""
     if span == METRIC:
         return place
     return place[:2] if span == SLICE else ()
@@ -337,7 +337,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) corrected p-values: shares of `highest`, sorted, that reach `z`."""
+    """Return (k, k) p-values: shares of resamples' `highest` deviates, sorted, that reach `z`."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 

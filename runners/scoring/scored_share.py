@@ -13,7 +13,7 @@ MAX_DIFFERENCE = 0.02
 
 
 def shares_differ(shares: Iterable[float | None]) -> bool:
-    """Return whether known scored shares differ by more than MAX_DIFFERENCE.
+    """Return whether scored shares, None and NaN ignored, differ by more than MAX_DIFFERENCE.
 
     >>> shares_differ([0.98, 1.0, None]), shares_differ([0.97, 1.0])
     (False, True)
@@ -23,7 +23,7 @@ def shares_differ(shares: Iterable[float | None]) -> bool:
 
 
 def format_share(share: float | None) -> str:
-    """Return a scored share as a percentage that never rounds up to 100; "unknown" if None.
+    """Return a scored share as a percentage, rounded down; "unknown" if None or NaN.
 
     >>> format_share(0.9996), format_share(1.0), format_share(None)
     ('99.9%', '100%', 'unknown')
@@ -34,7 +34,7 @@ def format_share(share: float | None) -> str:
 
 
 def describe_unequal_shares(share_of: Mapping[str, float | None]) -> str:
-    """Return a clause that lists scored shares by name; "" if they hardly differ.
+    """Return a clause listing shares by name, None as "unknown"; "" if they hardly differ.
 
     >>> describe_unequal_shares({"a": 1.0, "b": 0.61}), describe_unequal_shares({"a": 1.0, "b": 1.0})
     ('scored shares differ: a 100%, b 61%', '')

@@ -80,13 +80,13 @@ class BatchApi:
 
         return _read_text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
-    def make(self, file: str, name: str, since: float) -> BatchJob:
+    def make(self, file_id: str, name: str, since_unix: float) -> BatchJob:
         """Create a batch of an uploaded file, or return the one that already exists.
 
         Args:
-            file: id of the file.
+            file_id: id of the file.
             name: our label, stored in the server's metadata.
-            since: when the file was written.
+            since_unix: when the file was written.
 
         Raises:
             FatalRequestError: the server refuses, cannot be reached, or does not list its batches.
@@ -94,34 +94,34 @@ class BatchApi:
 
         def call(client: Any) -> Any:
             return client.batches.with_raw_response.create(
-                input_file_id=file, endpoint=ENDPOINT, completion_window=WINDOW, metadata={"qualm": name}
+                input_file_id=file_id, endpoint=ENDPOINT, completion_window=WINDOW, metadata={"qualm": name}
             ).http_response
 
         perhaps_made = False
 
         def once() -> BatchJob:
             nonlocal perhaps_made
-            if perhaps_made and (there := self.find(file, since)):
+            if perhaps_made and (there := self.find(file_id, since_unix)):
                 return there
             perhaps_made = True
             return _parse_batch(self._object(call))
 
         return self._tried(once)
 
-    def find_created(self, file: str, since: float) -> BatchJob | None:
+    def find_created(self, file_id: str, since_unix: float) -> BatchJob | None:
         """Return the batch that an interrupted run created of a file; None if two looks find none.
 
         Raises:
             FatalRequestError: the server lists no batches, or could not be reached.
         """
-        there = self._tried(lambda: self.find(file, since))
+        there = self._tried(lambda: self.find(file_id, since_unix))
         if there is None:
             self._wait(self.client.server.pause)
-            there = self._tried(lambda: self.find(file, since))
+            there = self._tried(lambda: self.find(file_id, since_unix))
         return there
 
-    def find(self, file: str, since: float) -> BatchJob | None:
-        """Return the batch of a file from the server's list since a time; None if it lists none."""
+    def find(self, file_id: str, since_unix: float) -> BatchJob | None:
+        """Return a file's batch from the server's list since a Unix time; None if it lists none."""
         after = ""
         for _ in range(_MAX_PAGES):
             query = {"limit": _PAGE_SIZE, **({"after": after} if after else {})}
@@ -130,24 +130,24 @@ class BatchApi:
             if not isinstance(listed, list):
                 raise InvalidReplyError(f"expected a list of batches, got {excerpt(json.dumps(page))}")
             batches = [_parse_batch(entry) for entry in listed]
-            if there := next((batch for batch in batches if batch.file == file), None):
+            if there := next((batch for batch in batches if batch.file == file_id), None):
                 return there
-            if not batches or not page.get("has_more") or batches[-1].created < since - _CLOCK_TOLERANCE:
+            if not batches or not page.get("has_more") or batches[-1].created < since_unix - _CLOCK_TOLERANCE:
                 return None
             after = batches[-1].id
         return None
 
-    def get(self, batch: str) -> BatchJob:
-        """Return the present state of a batch; raise FatalRequestError if it cannot be read."""
+    def get(self, batch_id: str) -> BatchJob:
+        """Return the present state of the batch of an id; FatalRequestError if it is unreadable."""
         return self._tried(
-            lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response))
+            lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch_id).http_response))
         )
 
-    def download(self, file: str) -> bytes:
+    def download(self, file_id: str) -> bytes:
         """Return the bytes of a file of replies; raise FatalRequestError if they do not come."""
 
         def call(client: Any) -> Any:
-            return client.files.with_raw_response.content(file).http_response
+            return client.files.with_raw_response.content(file_id).http_response
 
         return self._tried(lambda: bytes(self.client.call(call, MAX_REPLY_BYTES, self._seconds(MAX_REPLY_BYTES)).content))
 

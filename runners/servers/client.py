@@ -198,7 +198,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def final_error(self, last_error: Exception, attempts: int) -> Exception:
-        """Count a request whose last try failed, and return the exception to raise for it."""
+        """Return the exception for a request whose last try failed; count it if it was invalid."""
         message = self.plain(str(last_error))
         if not isinstance(last_error, InvalidReplyError) or isinstance(last_error, NotAReplyError):
             return RequestFailedError(f"failed {attempts} times, the last time: {message}")
@@ -283,7 +283,7 @@ class Client:
         self._reason_to_stop = reason
 
     def close(self) -> None:
-        """Cancel running requests; put the spent cents in `counters`."""
+        """Cancel running requests; store the spent cents, if any, in `counters["cents spent"]`."""
         self._stop.set()
         with self._lock:
             client, self._client = self._client, None
@@ -377,25 +377,25 @@ class Client:
             self.counters.update(completion.remarks)
         return completion
 
-    def status_error(self, status: int, text: str, retry_after: str | None = None) -> Exception:
+    def status_error(self, status: int, reply_text: str, retry_after: str | None = None) -> Exception:
         """Return the exception to raise for an HTTP status other than 200."""
-        message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
+        message = self.plain(f"status {status}: {excerpt(self.plain(reply_text))}")
         if 300 <= status < 400:
             return FatalRequestError(
                 f"{message}; redirects are not followed: give the final address (`base_url`, or `address` in qualm.toml)"
             )
         if status in REJECTED_STATUSES:
             return RequestRejectedError(message)
-        if status in FATAL_STATUSES or "insufficient_quota" in text:
+        if status in FATAL_STATUSES or "insufficient_quota" in reply_text:
             return FatalRequestError(message)
         return RetryableError(message, _parse_retry_after(retry_after))
 
-    def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
-        """Return a reply's cost in dollars (`most` without usage), and correct the rate limit."""
+    def _settle(self, usage: tuple[int | None, int | None], max_dollars: float, reserved_tokens: int) -> float:
+        """Return a reply's dollars, `max_dollars` if no usage; correct the rate, count tokens."""
         read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
-            return most
-        self._rate_limiter.correct(read + written - reserved)
+            return max_dollars
+        self._rate_limiter.correct(read + written - reserved_tokens)
         with self._lock:
             self.tokens.update(sent=read, received=written)
         return self.budget.price.dollars(read, written)

@@ -45,13 +45,13 @@ def answer_limit(body: Mapping[str, Any]) -> int:
     return int(next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0))
 
 
-def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def read_usage(reply: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return the (sent, received) tokens that a reply reports; None for each missing count.
 
     >>> read_usage({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), read_usage({"usage": None})
     ((10, None), (None, None))
     """
-    usage = answer.get("usage")
+    usage = reply.get("usage")
     counts = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
     counts = [int(c) if isinstance(c, float) and c.is_integer() else c for c in counts]
     sent, received = (c if is_count(c) else None for c in counts)

@@ -34,15 +34,16 @@ class RateLimiter:
     Safe for several threads.
     """
 
-    def __init__(self, requests: float, tokens: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Start without reservations.
 
         Args:
-            requests: per minute; 0 = no limit.
-            tokens: per minute; 0 = no limit.
+            requests_per_minute: per minute; 0 = no limit.
+            tokens_per_minute: per minute; 0 = no limit.
             clock: seconds.
         """
-        self._request, self._token = 60 / requests if requests else 0.0, 60 / tokens if tokens else 0.0
+        self._request = 60 / requests_per_minute if requests_per_minute else 0.0
+        self._token = 60 / tokens_per_minute if tokens_per_minute else 0.0
         self._clock = clock
         self._free = clock()
         self._lock = threading.Lock()
@@ -74,26 +75,26 @@ POLL_SECONDS = 0.2
 class Budget:
     """Money spent by this run, and reserved for running requests; thread-safe."""
 
-    def __init__(self, price: Price | None, cap: float, limit: SpendingLimit | None = None) -> None:
+    def __init__(self, price: Price | None, cap_dollars: float, limit: SpendingLimit | None = None) -> None:
         """Start without spending.
 
         Args:
             price: None where it is not known; nothing is counted then.
-            cap: 0 = none.
-            limit: keeps caps beyond this run, in the place of `cap`; None = this run alone.
+            cap_dollars: 0 = none.
+            limit: keeps caps beyond this run, in the place of `cap_dollars`; None = this run alone.
         """
-        self.price, self.cap = price or Price(0.0, 0.0), cap
+        self.price, self.cap = price or Price(0.0, 0.0), cap_dollars
         self.spent = 0.0
-        self._limit: SpendingLimit = limit if limit is not None and price is not None else RunLimit(cap)
+        self._limit: SpendingLimit = limit if limit is not None and price is not None else RunLimit(cap_dollars)
         self._change = threading.Condition()
 
-    def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
+    def hold(self, dollars: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
         """Reserve dollars, waiting for room; return the reservation's key, or WAIT if stopped.
 
         Raises:
             SpendingLimitError: there never will be room.
         """
-        while (key := self._limit.hold(amount, key)) == WAIT and not stopped():
+        while (key := self._limit.hold(dollars, key)) == WAIT and not stopped():
             # Woken when this process settles; others can only be looked at now and then.
             with self._change:
                 self._change.wait(POLL_SECONDS)

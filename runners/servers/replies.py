@@ -167,12 +167,12 @@ def locate_tokens(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
     return (0, 0) if not wanted and all(map(_is_end, tokens)) else None
 
 
-def _token_at(pieces: Sequence[bytes], place: int) -> int | None:
-    """Return the index of the token that begins at a byte offset, up to blanks; None if none."""
+def _token_at(pieces: Sequence[bytes], byte_offset: int) -> int | None:
+    """Return the index of the token at a byte offset, blanks before it ignored; or None."""
     begin = 0
     for number, piece in enumerate(pieces):
-        if begin <= place < begin + len(piece):
-            if piece[: place - begin].strip():
+        if begin <= byte_offset < begin + len(piece):
+            if piece[: byte_offset - begin].strip():
                 return None
             while number and not pieces[number - 1]:  # a part of a character, which the next token shows whole
                 number -= 1
@@ -310,14 +310,14 @@ def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, r
     return replace(choice, logprobs=logprobs, tops=alternatives, ids=ids, tokens=tokens, ended=ended and hides_end)
 
 
-def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, remarks: list[str]) -> CompletionChoice:
-    """Return a choice cut to `limit` tokens, or without text if over it and tokens unknown."""
+def _enforce_limit(choice: CompletionChoice, limit: int, reported_tokens: int | None, remarks: list[str]) -> CompletionChoice:
+    """Return a choice cut to `limit` tokens (0: any), or emptied; extend `remarks` if changed."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids
     if listed is not None and choice.reasoning is None:
         over = len(listed) > limit + EXTRA_TOKENS
     else:  # a count above the bytes of the text is of tokens that are not shown, such as thinking
-        over = choice.reasoning is None and counted is not None and limit + EXTRA_COUNTED < counted <= size
+        over = choice.reasoning is None and reported_tokens is not None and limit + EXTRA_COUNTED < reported_tokens <= size
     over = over and size > limit  # a token has at least one byte
     if not limit or not (over or size > limit * MAX_TOKEN_BYTES):
         return choice
@@ -336,14 +336,14 @@ def _finish_reason(raw: Mapping[str, Any]) -> str:
     return reason.strip().lower().rpartition(".")[2] if isinstance(reason, str) else ""
 
 
-def _read_entries(shares: Any) -> list[Any] | None:
+def _read_entries(logprobs: Any) -> list[Any] | None:
     """Return the entry of each token in a choice's `logprobs`; None without any."""
-    if not isinstance(shares, dict):
+    if not isinstance(logprobs, dict):
         return None
-    content = shares.get("content") or shares.get("refusal")
-    if content is None and isinstance(shares.get("tokens"), list) and isinstance(shares.get("token_logprobs"), list):
-        tops = _list(shares.get("top_logprobs")) or [None] * len(shares["tokens"])
-        rows = [shares["tokens"], shares["token_logprobs"], tops]
+    content = logprobs.get("content") or logprobs.get("refusal")
+    if content is None and isinstance(logprobs.get("tokens"), list) and isinstance(logprobs.get("token_logprobs"), list):
+        tops = _list(logprobs.get("top_logprobs")) or [None] * len(logprobs["tokens"])
+        rows = [logprobs["tokens"], logprobs["token_logprobs"], tops]
         if len(set(map(len, rows))) > 1:
             raise ImpossibleReplyError("logprobs: expected as many tokens as log-probabilities")
         return [

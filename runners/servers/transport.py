@@ -40,9 +40,13 @@ class BoundedTransport(httpx.BaseTransport):
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
 
     @contextmanager
-    def bounds(self, max_bytes: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
+    def bounds(self, max_bytes: int, seconds: float, connect_seconds: float = 0.0) -> Iterator[None]:
         """Limit this thread's replies in bytes and seconds, until the next call (never undone)."""
-        self._time.largest, self._time.deadline, self._time.connect = min(max_bytes, MAX_REPLY_BYTES), time.monotonic() + seconds, connect
+        self._time.largest, self._time.deadline, self._time.connect = (
+            min(max_bytes, MAX_REPLY_BYTES),
+            time.monotonic() + seconds,
+            connect_seconds,
+        )
         yield
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -66,7 +66,7 @@ def run(stage: Stage) -> None:
 
 
 def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str]) -> None:
-    """Count datasets without validation rows; raise StageError if a method has none at all."""
+    """Count (method, dataset) pairs without validation rows; StageError: a method has none."""
     stage.count(datasets_without_validation=sum(map(len, lacking.values())))
     for method in stage.params["abstentions"]:
         without = lacking[method["label"]]

@@ -76,7 +76,7 @@ def run(stage: Stage) -> None:
 
 
 def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
-    """Publish and return rows on text-only and image-only classifiers; warn about shortcuts."""
+    """Publish and return rows on text-only and image-only classifiers; print shortcuts."""
     name = stage.params["dataset"]
     rows = shortcuts.read_shortcuts(name, folder)
     publish_table(stage, "shortcuts", rows, SHORTCUTS)

@@ -73,7 +73,7 @@ def run(stage: Stage) -> None:
 
 
 def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
-    """Return as many of the kept samples of each class as `balance:` says."""
+    """Return the kept scored rows that `balance:` draws and all unscored ones; count both."""
     name = stage.params["dataset"]
     scored = split_rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
     drawn = balance_samples(Samples(name, remaining), scored, stage.params["balance"])

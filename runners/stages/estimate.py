@@ -43,7 +43,7 @@ def run(stage: Stage) -> None:
 
 
 def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Yield consecutive blocks in lists of at least AT_ONCE answers, the last one excepted."""
+    """Yield lists of consecutive blocks with AT_ONCE answers or more; the last may have fewer."""
     group: list[Block] = []
     for block in blocks:
         group.append(block)

@@ -95,7 +95,7 @@ def _judgements(
 
 
 def _reliability(stage: Stage) -> None:
-    """Write how well the judges agree with people's labels."""
+    """Write and publish how well the judges agree with people's labels, as JSON."""
     counters: Counter[str] = Counter()
     try:
         agreement = reliability_of_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)

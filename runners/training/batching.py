@@ -14,7 +14,7 @@ WORTH = 0.1
 
 
 def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
-    """Return a batch by input name, of one left-padded example per row.
+    """Return a batch by input name, a left-padded example per row; `filler`: padding token.
 
     Returns:
         Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
@@ -56,7 +56,7 @@ def pack(coded: Sequence[EncodedExample], filler: int, image_token: int | None =
 
 
 def pack_in_batches(coded: Sequence[EncodedExample], filler: int, image_token: int | None) -> list[dict[str, Any]]:
-    """Return the examples packed in one batch, or two if short rows apart save padding.
+    """Return examples packed in one batch, or in two if that saves padding, by input name.
 
     Returns:
         Batches as of `pack`; `owner` numbers the examples of all of them.
@@ -118,7 +118,7 @@ def _laid(
 
 
 def _units(coded: Sequence[EncodedExample], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Group examples with equal beginnings; return (count of shared tokens, indices) of each."""
+    """Return (number of shared first tokens, example indices) of groups on one image; 0 alone."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
         # Negative numbers never equal an `id`: such an example is its own group.
@@ -140,7 +140,7 @@ def _length(coded: Sequence[EncodedExample], shared: int, members: Sequence[int]
 
 
 def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
-    """Return image tensors by input name: those of all examples, zero-padded and concatenated."""
+    """Return {input name: images of all examples, zero-padded, concatenated}; {} for none."""
     import torch
 
     tensors = {}
@@ -159,7 +159,7 @@ def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
 
 
 def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExample, start: int, begun: int = 0) -> None:
-    """Write an example's ids and labels, from its token `begun` on, into a row at `start`."""
+    """Write an example's ids and labels, from its token `begun` on, into a row from `start`."""
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
     # The label of a place is the next token.
@@ -167,7 +167,7 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExampl
 
 
 def _assign_rows(lengths: Sequence[int]) -> list[list[int]]:
-    """Return indices per row; the lengths in a row add up to the longest length at most."""
+    """Return lists of indices, a list per row; lengths in a row sum to the longest at most."""
     room: list[int] = []
     rows: list[list[int]] = []
     # First-fit decreasing needs at most about 22% more rows than the best packing.

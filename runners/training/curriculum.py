@@ -58,7 +58,7 @@ class Curriculum:
     """Multiple-choice questions per image, once they are trained."""
 
     def __call__(self, step: int) -> dict[str, Any]:
-        """Return a step's tensors: images, labels of their cells, and packed questions."""
+        """Return a step's tensors by name: images and cell labels, later packed questions too."""
         import torch
 
         rng = stream(self.seed, "batch", step)

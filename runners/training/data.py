@@ -79,7 +79,7 @@ def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer 
 
 
 def judging_question(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
-    """Return an example that asks if an answer is right (half are), `as_turn` or as P(True)."""
+    """Return the question whether an answer is right, wrong in half: `as_turn` or as P(True)."""
     question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong(rng, answer)
@@ -114,7 +114,7 @@ def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question about an object's grid place; a description if others share that place."""
+    """Draw a question about an object's grid place, or on shared places describe the scene."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]

@@ -59,7 +59,7 @@ class Encoder:
         return self._answers[key]
 
     def picture_of(self, example: TrainingExample) -> tuple[str, str | None]:
-        """Return the (dataset, image id) of an example."""
+        """Return the (dataset, image id or None) of an example."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
     def __call__(self, example: TrainingExample, text: str | None = None) -> EncodedExample:
@@ -97,7 +97,7 @@ class Encoder:
         return (tuple(ids[0].tolist()), beside), picture
 
     def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Cache an encoding and its image tensors; return the cached tensors."""
+        """Cache an encoding and its image tensors, dropping old ones; return the cached tensors."""
         with self._lock:
             self._texts[key] = encoding
             if not picture or image in self._pictures:

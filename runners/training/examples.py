@@ -61,11 +61,11 @@ class Row:
         return (*turns, _turn("user", self.prompt.text(self.question, self.choices)))
 
     def reply(self, answer: str) -> str:
-        """Return an answer in the format that the row's prompt asks for."""
+        """Return an answer text in the format (such as JSON) that the row's prompt asks for."""
         return self.prompt.reply(answer, self.choices)
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> TrainingExample:
-        """Return the training example of this row, with its target or another `answer`."""
+        """Return the row's training example: its target or `answer`, and `rejected` if given."""
         target = self.target if answer is None else answer
         assert target is not None
         return TrainingExample(
@@ -88,13 +88,13 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True, prompt: Prompt = DEFAULT) -> list[Row]:
-    """Return a dataset's rows with an answer to learn, in order; report others by `count`.
+    """Return a dataset's rows with an answer to learn, in order; count the others by `count`.
 
     Raises:
         FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
     """
     try:
-        check_fit(prompt, dataset.name, dataset.whole, judges_words=True)
+        check_fit(prompt, dataset.name, dataset.whole, judge_reads_words=True)
         prompt.reply("")
     except (PromptError, ValueError) as error:
         raise FinetuneError(str(error) if isinstance(error, PromptError) else f"dataset {dataset.name}: prompt: {error}") from error
@@ -150,14 +150,14 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
-    """Return examples whose rejected answer is the row's `rejected`, or its partner's target."""
+    """Return examples that reject the row's `rejected` or partner's target, where it differs."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
     return rated + [own.example(rejected=other.target) for own, other in both]
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Return (member, partner) for both members of each contrastive pair."""
+    """Return (member, partner) for both members of each contrastive pair that is complete."""
     members: dict[str, list[Row]] = {}
     for row in rows:
         if row.pair_id is not None:

@@ -82,7 +82,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]
 
     def _look_loss(self, batch: Mapping[str, Any]) -> Any:
-        """Return the mean negative log of the attention that falls on the target tokens."""
+        """Return the mean -log attention on target tokens, over noun phrases and options."""
         losses = []
         for name, number in zip(("cells", "option"), self.watched, strict=True):
             if len(batch[f"{name}_from"]):
@@ -91,7 +91,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return torch.cat(losses).mean()
 
     def _attention(self, number: int, rows: Any, segment: Any) -> Any:
-        """Return one layer's attention (n, L) of `rows`, which are (image, head, token)."""
+        """Return attention (n, L) in layer `number` of `rows`, (n, 3): image, head, token."""
         hidden, (cos, sin) = self._states[number]
         layer = self.model.model.language_model.layers[number].self_attn
         b, head, token = rows.T

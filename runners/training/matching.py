@@ -20,7 +20,7 @@ def listing(scene: Scene) -> str:
 
 
 def build_clip(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int) -> Any:
-    """Create an untrained `CLIPModel`; weights follow from torch's seed."""
+    """Create an untrained CLIP of hidden size `width`; weights follow from torch's seed."""
     from transformers import CLIPConfig, CLIPModel
 
     shared = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers, "num_attention_heads": heads}

@@ -7,7 +7,7 @@ from qualm.runners.training.pictures import MEAN, STD
 
 
 def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int, vision_layers: int) -> Any:
-    """Create an untrained `LlavaForConditionalGeneration`; weights follow from torch's seed."""
+    """Create an untrained LLaVA of hidden size `width`; weights follow from torch's seed."""
     import torch
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 

@@ -73,7 +73,7 @@ def _answer_for_judge(row: Row, answer: str) -> Answered:
 
 
 def answer_entropy(texts: Sequence[str]) -> float:
-    """Return the entropy in nats of answers, equal up to case, punctuation and articles.
+    """Return the entropy in nats of at least one answer, equal up to case and punctuation.
 
     >>> answer_entropy(["Red.", "red", "the red"]), round(answer_entropy(["red", "blue"]), 4)
     (0.0, 0.6931)

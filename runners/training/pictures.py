@@ -68,7 +68,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
 
 
 def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (class labels (heads, cells), object index (cells,) or -1) of a scene's cells."""
+    """Return (labels (heads, cells), object index (cells,), -1: none), `patch` pixels a cell."""
     rules = LEVELS[scene["level"]]
     side = rules.pixels // patch
     middles = (np.arange(side) + 0.5) * patch

@@ -97,7 +97,7 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
 
 
 def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> tuple[dict[str, Any], TrainedProbe | None]:
-    """Train a probe on some datasets; return (PROBE_FITS numbers, the probe or None).
+    """Train a probe on all `datasets`; return (PROBE_FITS numbers, the probe or None: `why`).
 
     Without a probe, `why` of the numbers holds the reason.
     """
@@ -123,7 +123,7 @@ def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> t
 
 
 def best_split(values: Floats) -> float | None:
-    """Return the threshold with least squared error around both means; None if all are equal.
+    """Return the threshold with least squared error to both means; None if all are equal.
 
     >>> best_split(np.array([0.0, 0.1, 1.0, 1.1]))
     0.1

@@ -50,7 +50,7 @@ class ProbeTask:
         return str(self.ref["args"][named]) if named else ""
 
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
-        """Return the design of n answers: their features, (n, d), and how to train on them."""
+        """Return the design of n answers: (n, d) features of columns `handed`, how to train."""
         function = registry.load("probes", self.plugin.name)
         arguments = [handed[name] for name in self.reads]
         design: ProbeDesign = call_plugin(self.plugin, where, lambda: function(*arguments, **self.ref["args"]))
@@ -83,13 +83,13 @@ class TrainingData:
     """(n, d) features under the variant that the probe compares with, NaN where there are none; None if it compares with none."""
 
 
-def concatenate(parts: Sequence[TrainingData]) -> TrainingData:
-    """Return the rows of one or more parts as one."""
-    beside = [part.beside for part in parts if part.beside is not None]
+def concatenate(datasets: Sequence[TrainingData]) -> TrainingData:
+    """Return the rows of one or more sets of training data as one, in order."""
+    beside = [data.beside for data in datasets if data.beside is not None]
     return TrainingData(
-        replace(parts[0].design, features=np.concatenate([part.design.features for part in parts])),
-        np.concatenate([part.targets for part in parts]),
-        np.concatenate([part.groups for part in parts]),
+        replace(datasets[0].design, features=np.concatenate([data.design.features for data in datasets])),
+        np.concatenate([data.targets for data in datasets]),
+        np.concatenate([data.groups for data in datasets]),
         np.concatenate(beside) if beside else None,
     )
 
@@ -107,7 +107,7 @@ class ProbedAnswers:
     """The file of what was inside the model; None where the probe does not read it."""
 
     def designs(self, variant: str, rows: Bools) -> Iterator[tuple[Ints, ProbeDesign]]:
-        """Yield (row numbers, design) of the rows that have all columns, in parts."""
+        """Yield (row numbers, design) of rows with all columns, by table; none without variant."""
         where = f"{self.where}, {variant}"
         plain = [name for name in self.probe.reads if not is_internal(name)]
         inside = [parse_internal(name) for name in self.probe.reads if is_internal(name)]
@@ -149,7 +149,7 @@ class ProbedAnswers:
         return concatenate(parts) if parts else None
 
     def _features_beside(self, rows: Bools) -> Iterator[tuple[int, Floats]]:
-        """Yield (row, features) under the variant that the probe compares with."""
+        """Yield (row, features) under the variant compared with; nothing if there is none."""
         named = [v for v in self.greedy if v != CLEAN and self.probe.beside in (v, v.partition("@")[0])]
         if len(named) > 1:
             raise StageError(f"{self.where}: expected one variant to compare with, got {', '.join(sorted(named))}; name one of them")

@@ -63,7 +63,7 @@ class Material:
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[TrainingExample]]) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Return ({dataset: examples made by `make`}, weights); one pool "" if none are given.
+        """Return ({dataset: examples}, weights), or ({"": all}, {"": 1.0}) without weights.
 
         Raises:
             FinetuneError: a dataset has no examples.
@@ -86,7 +86,7 @@ class Material:
         share: float,
         make: Callable[[Sequence[Row]], list[TrainingExample]],
     ) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
-        """Return (pools, weights) with one more pool `name`, which makes up `share` of the draws."""
+        """Return copies with one more pool `name`, drawn in `share` of all; error if it is empty."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
             raise FinetuneError(
@@ -97,7 +97,7 @@ class Material:
 
 
 def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], max_length: int | None, filler: int) -> Any:
-    """Return a function that yields padded batches of at most 256 validation rows in all."""
+    """Return a function that yields padded batches of at most 256 rows; none without any."""
     folders, examples = {}, []
     for name in sorted(datasets):
         try:
@@ -213,7 +213,7 @@ class Shares:
         return self(step, 0, 1)
 
     def __call__(self, step: int, part: int, parts: int) -> dict[str, Any]:
-        """Return share `part` of `parts` of a step's batch; weight 0 if examples are too few.
+        """Return share number `part` of `parts` of a step's batch; weight 0 if examples run out.
 
         `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
         """
@@ -302,11 +302,11 @@ class Mixture:
         return pool[self._order(name, again)[index]]
 
     def batch(self, step: int, width: int) -> list[Any]:
-        """Return the `width` examples of a step; the last step may have fewer."""
+        """Return examples number step * width onwards, `width` of them or fewer at the end."""
         return [self[i] for i in range(step * width, min((step + 1) * width, len(self)))]
 
     def drawn(self) -> dict[str, int]:
-        """Return the number of examples drawn in all steps by pool."""
+        """Return the number of draws (repeats counted) in all steps by pool."""
         return {name: int((self._source == k).sum()) for k, name in enumerate(self.names)}
 
     def _shuffled(self, name: str, again: int) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ class Course:
     seed: int
 
     def share_at(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, of `steps` in all, as a share of the peak (0..1)."""
+        """Return step `step`'s learning rate, of `steps` steps, as a share (0..1) of the peak."""
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             return (step + 1) / rising
@@ -102,7 +102,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Return `val_accuracy`, `val_calibration_error`, `val_auroc` of tokens; {} if no rows.
+        """Return `val_accuracy`, `val_calibration_error`, `val_auroc` of tokens; or {}, no rows.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing
@@ -137,7 +137,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return loss
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return (loss of a share of a step's batch, scaled to its weight; values to log by name)."""
+        """Return (loss of one share of a step's batch, scaled to its weight; values to log)."""
         logprobs, _ = logprobs_of_all(self.network, batch["batches"], self.label_smoothing)
         # By tokens, as shares differ in length.
         return -logprobs.sum() * batch["per_token"], {}

@@ -53,7 +53,7 @@ def matching_modules(network: Any, pattern: str, *, vision: bool, linear: bool) 
 
 
 def copy_processor(model: HfVlm, folder: Path) -> None:
-    """Write a model's tokenizer, processor and chat template into a folder."""
+    """Write a model's tokenizer, processor and chat template files into a folder."""
     if model.base.folder is None:
         model.processor.save_pretrained(folder)
         return

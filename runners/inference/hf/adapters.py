@@ -27,7 +27,7 @@ class Base:
 
 
 def base_of(context: ModelContext, artifact: str | None, hub: str | None, revision: str | None, trust_remote_code: bool) -> Base:
-    """Return where the model of these parameters is; ModelError if they conflict.
+    """Return where the model is: folder or hub name with commit; ModelError if they conflict.
 
     Raises:
         ModelError: they name none or two, a revision that is no commit, or remote code of a folder.
@@ -44,7 +44,7 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
 
 
 def resolve_adapters(label: str, base: Base) -> Base:
-    """Return the full model that adapter folders build on, with all adapters to merge into it.
+    """Return the full model and adapters of a chain of adapter folders; a full one as it is.
 
     Raises:
         ModelError: its config does not name an available base model, or the chain is circular.

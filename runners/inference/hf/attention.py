@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return (layers, end - start - 1) attention on the previous token, by layers' top heads.
+        """Return (layers of `word`, end - start - 1) attention on the previous token, top heads.
 
         Of each layer it is that of the head with the highest mean.
         """
@@ -64,7 +64,7 @@ class AnswerAttention:
         return own[torch.arange(len(own), device=own.device), best]
 
     def mean(self, row: int, word: str) -> torch.Tensor:
-        """Return one answer's attention, mean over heads and a range of layers, (tokens, cached)."""
+        """Return an answer's attention (tokens, cached), mean over heads and layers of `word`."""
         return self._sums[word][row, self.positions - self.lengths[row] :] / len(self.ranges[word])
 
 
@@ -156,7 +156,7 @@ def attention_weights(
 
 
 def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
-    """Return a mask (rows, cached) of the cache entries that are image tokens."""
+    """Return a mask (rows, cached) of cache entries with the image token id `token`."""
     import torch
 
     own = torch.tensor([one == token for prompt in prompts for one in prompt], device=trunk.mask.device)
@@ -164,7 +164,7 @@ def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) ->
 
 
 def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ((positions,) attention share of the image, (positions,) entropy there in nats)."""
+    """Return ((positions,) attention on image tokens, (positions,) its entropy there in nats)."""
     import torch
 
     own = attention[:, : len(picture)][:, picture]
@@ -173,7 +173,7 @@ def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[t
 
 
 def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
-    """Return a mask (cached,) of the given share of image entries with the most attention."""
+    """Return a mask (cached,) of the `share` of image entries most attended to, at least 1."""
     import torch
 
     places = picture.nonzero().squeeze(1)

@@ -81,7 +81,7 @@ def _of_rows(
 
 @contextmanager
 def _tracked(network: Network, layers: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
-    """Yield a dict of the next pass's states by layer, by which gradients can be taken."""
+    """Yield {layer: states}, filled by the next pass, by which gradients can be taken."""
     inner, blocks = decoder(network.module)
     states: dict[int, torch.Tensor] = {}
 

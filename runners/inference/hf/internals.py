@@ -46,7 +46,7 @@ class RequestedInternals:
     """Collector of the hidden states, attention, gradients and evidence that a batch requests."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
-        """Resolve the requested layers.
+        """Resolve the layers of the internals among the answer parts named in `parts`.
 
         Raises:
             ModelError: a layer does not exist, or the config does not say which tokens are an image's.
@@ -108,7 +108,7 @@ class RequestedInternals:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return a collector of the states of answers to be decoded; None if none are wanted."""
+        """Return a collector of states of `requests` * draws answers; None if none are wanted."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -222,7 +222,7 @@ class RequestedInternals:
     def _gradients(
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
-        """Return [gradient] of each answer; [] where it is undefined."""
+        """Return per answer [its mean gradient]; [] where it is undefined."""
         import torch
 
         kind = self.model.network.module.config.model_type
@@ -288,7 +288,7 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Return the numbers of the layers, from 1, by layer range as the spec writes it.
+    """Return {layer range as the spec writes it: layer numbers from 1}; ModelError if empty.
 
     Raises:
         ModelError: a range selects no layer of this model.
@@ -304,7 +304,7 @@ def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[i
 
 
 def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
-    """Return per request its greedy (draw 0) or sampled answer, decoded now or given."""
+    """Return per request its greedy (draw 0) or sampled answer; ModelError if it has none."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
     for output, request in zip(outputs, requests, strict=True):

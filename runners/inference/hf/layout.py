@@ -31,7 +31,7 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return (a prompt's tokens on these images, number shared); None if none can be shared.
+        """Return (a prompt's tokens on these images, how many are shared); None if not shareable.
 
         None if the two differ before the image ends. `written` are its tokens as text, if known.
         """
@@ -72,7 +72,7 @@ def common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def first_of_same_image(requests: Sequence[Request], shares: bool) -> list[int]:
-    """Return, per request, the index of the first request whose image it shares, or its own."""
+    """Return, per request, the index of the first with its image; its own unless `shares`."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
@@ -118,7 +118,7 @@ def lay_out(
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """Return per prompt the length of the prefix shared by all on its image; None if unshared.
+    """Return per prompt how many tokens it shares on its image; None if no image has two.
 
     It is at least one token shorter than every prompt.
     """

@@ -274,7 +274,7 @@ class HfVlm:
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
-        """Return why the model cannot read prompts with so many images; "" if it can."""
+        """Return why the model cannot read prompts with `pictures` images; "" if it can."""
         if self.text_only:
             return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:
@@ -324,7 +324,7 @@ class HfVlm:
 
     @cached_property
     def picture_token(self) -> int | None:
-        """Return the id of the token that stands for a part of an image; None if unknown."""
+        """Return the id of the token that stands for a piece of an image; None if unknown."""
         config = self._config()
         names = ("image_token_id", "image_token_index")
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
@@ -427,7 +427,7 @@ class HfVlm:
         return {n: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in placed.items()}
 
     def tokenize(self, text: str) -> list[int]:
-        """Tokenize a rendered prompt without special tokens."""
+        """Return a rendered prompt's token ids, without special tokens added."""
         return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
@@ -464,7 +464,7 @@ class HfVlm:
         return by_position
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
-        """Return the tokens of an answer that follows this conversation, with the end of the turn.
+        """Return the token ids of `answer` to this conversation, with the end of the turn.
 
         Raises:
             ModelError: the chat template does not continue the prompt when the answer is known.
@@ -484,7 +484,7 @@ class HfVlm:
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
-        """Return the token ids of the first n option letters as they follow a prompt.
+        """Return the token ids of the first n option letters; ModelError if they are not n tokens.
 
         The chat template's text between prompt and answer tells "A" from " A".
 

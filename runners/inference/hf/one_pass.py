@@ -71,7 +71,7 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """Compute the requested answers and signals of a batch; return per request parts by name.
+    """Compute a batch's requested answers and signals; return per request {name: answer part}.
 
     All requests of a batch want the same parts.
     """
@@ -120,7 +120,7 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """Return one signal about every answer; `blind` and `seeing` return logits of the answers."""
+    """Return a signal about every answer; `blind`, `seeing` return (rows, tokens, V) logits."""
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -187,7 +187,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
 def _decode_answers(
     model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: RequestedInternals, kept: Kept | None
 ) -> Parts:
-    """Decode greedy and sampled answers; return per request parts by name; `kept` gets logits."""
+    """Decode all answers; return per request {name: answer part}; fill `kept` with logits."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
@@ -287,7 +287,7 @@ def _answer_logits(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor
 
 
 def _kept_logits(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Return what `_answer_logits` does, from greedy logits kept while decoding; empty `kept`."""
+    """Return answers' (rows, tokens, V) logits from those kept while decoding; clear `kept`."""
     import torch
 
     first, keep = kept[0][1], max(map(len, answers))
@@ -305,7 +305,7 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sam
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """Return (prompts about the model's own answers, whether each of them can be read).
+    """Return (prompts about own answers, whether the answer is in them and readable).
 
     A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """
@@ -357,7 +357,7 @@ class _SelfReports:
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
     def _remaining(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Return (rows to continue, each prompt's unread tokens, each number of read tokens)."""
+        """Return (rows to continue, unread tokens per prompt, count of tokens read per prompt)."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
         whole = self._whole(name)
         # At least one token is read, for its logits.

@@ -23,7 +23,7 @@ SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes"
 
 
 def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Return P(yes) / (P(yes) + P(no)) per row of logits (rows, V); None if undefined."""
+    """Return P(yes) / (P(yes) + P(no)) per row of logits (rows, V) after `prompt`; None: NaN."""
     import torch
 
     yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
@@ -32,7 +32,7 @@ def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | 
 
 
 def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Return P("True") per row of logits (rows, vocabulary); None if undefined."""
+    """Return P("True") per row of logits (rows, V) after the text `prompt`; None if NaN."""
     import torch
 
     shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()

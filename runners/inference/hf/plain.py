@@ -55,7 +55,7 @@ class PlainNetwork:
         return device
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
-        """Return the rows of a batch, each read by a full forward pass without a cache."""
+        """Return the rows of a batch, each by one pass without a cache; `goes_on` has no effect."""
         rows = [self.placed(row) for row in tensors[ROWS]]
         return PlainRows.from_inputs(self, rows, [[] for _ in rows])
 
@@ -126,7 +126,7 @@ class PlainRows:
 
     @classmethod
     def from_inputs(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
-        """Return rows with the logits after each prompt and its tokens, by one plain pass per row."""
+        """Return rows of prompts plus tokens `written`, with next-token logits; one pass a row."""
         import torch
 
         logits = torch.stack([network.logits(row, tokens)[-1] for row, tokens in zip(inputs, written, strict=True)])
@@ -146,7 +146,7 @@ class PlainRows:
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
-        """Return (rows continued by tokens at `starts`, their ends; logits (rows, keep, V))."""
+        """Return (rows with tokens appended, (rows, keep, V) logits); `starts`: row lengths only."""
         import torch
 
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"

@@ -99,7 +99,7 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Read a processor's left-padded batch into a new cache; return its rows, one per prompt."""
+        """Read a left-padded batch into a new cache, with room if `goes_on`; return its rows."""
         import torch
 
         mask = tensors["attention_mask"]
@@ -120,7 +120,7 @@ class Network:
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
     def write(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
-        """Return logits (texts, keep, vocabulary) of last positions; equal texts are read once."""
+        """Return (texts, keep, V) logits at the last positions of token lists `ids`; no cache."""
         import torch
 
         place = {text: row for row, text in enumerate(dict.fromkeys(map(tuple, ids)))}
@@ -185,7 +185,7 @@ class Rows:
     def _passed(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Read the tokens of `extend`; return (logits, mask, lengths) of the grown cache."""
+        """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths)."""
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)
@@ -360,7 +360,7 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
 
 
 def _empty_cache(room: int) -> Any:
-    """Return an empty cache with room for this many tokens beyond the first read."""
+    """Return an empty cache with room for `room` tokens beyond the first read."""
     from transformers import Cache
 
     return Cache(layer_class_to_replicate=lambda: _roomy_layer_class()(room))

@@ -46,7 +46,7 @@ def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], 
 
 
 def _difference(module: Any, row: dict[str, Any], tokens: Sequence[int], logprobs: Sequence[float]) -> float:
-    """Return an answer's largest log-probability difference from a plain pass, in nats.
+    """Return an answer's largest log-probability gap to a plain pass in nats; 0 if all NaN.
 
     It is infinite if one of two is NaN; if both are, the pair is skipped, and the caller refuses such logits.
     """

@@ -104,7 +104,7 @@ class AnswerStates:
         self._count: torch.Tensor
 
     def add(self, rows: torch.Tensor, positions: torch.Tensor, answers: torch.Tensor) -> None:
-        """Add one token of these answers, read at these rows and positions of the last pass."""
+        """Add states at (rows, positions) of the last pass to answers of these indices."""
         import torch
 
         states = self.taps.states[:, rows, positions]
@@ -118,7 +118,7 @@ class AnswerStates:
         self._count[answers] += 1
 
     def part(self, answer: int, layer: int, place: str) -> Part:
-        """Return an answer's last or mean state at one layer as a part; empty if none was read."""
+        """Return an answer's last (`place` ANSWER_LAST) or mean state; no states if none was read."""
         if self._last is None or not int(self._count[answer]):
             return Part()
         at = self.taps.layers.index(layer)
@@ -126,7 +126,7 @@ class AnswerStates:
 
 
 def as_part(states: torch.Tensor) -> Part:
-    """Return states as a part in float16; undefined if float16 cannot hold them."""
+    """Return states in float16 as a part of an answer; `states` None if not all are finite."""
     import torch
 
     half = states.to(torch.float16)

@@ -80,7 +80,7 @@ class ThoughtEnds:
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
     def record_end(self, row: int, ids: Sequence[int]) -> None:
-        """Record the last closing tag as the end of thinking, if a stopped row still thinks."""
+        """Record the last closing tag as the end of thinking in row `row`, if any and not known."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)
@@ -92,7 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer as a part with thinking length and outcome; no text if still thinking."""
+        """Return an answer with thinking length and outcome in `numbers`; no text if unended."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT

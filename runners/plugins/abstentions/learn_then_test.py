@@ -75,19 +75,19 @@ def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) 
     return alpha + above[size > 0] / size.max(initial=1), len(np.unique(size[size > 0])) <= 1
 
 
-def _p_value(losses: Floats, equal: bool, alpha: float, level: float) -> float:
+def _p_value(losses: Floats, equal_unit_sizes: bool, alpha: float, level: float) -> float:
     """Return the p-value of "the mean of independent losses in [0, 1] is above alpha".
 
-    Of `equal` units it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik, Jordan,
-    2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their proposition 5),
-    with stakes that aim at `level` and units in random order.
+    For units of equal size it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik,
+    Jordan, 2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their
+    proposition 5), with stakes that aim at `level` and units in random order.
     """
     from scipy.special import bdtr, rel_entr
 
     n, mean = len(losses), float(losses.mean()) if len(losses) else 1.0
     if mean >= alpha:
         return 1.0
-    if not equal:
+    if not equal_unit_sizes:
         return _betting_p_value(np.random.default_rng(0).permutation(losses), alpha, level)
     hoeffding = float(np.exp(-n * (rel_entr(mean, alpha) + rel_entr(1 - mean, 1 - alpha))))
     bentkus = float(np.e * bdtr(np.ceil(n * mean - 1e-9), n, alpha))

@@ -39,20 +39,20 @@ def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
     return clipped
 
 
-def _sum_by_score(drawn: Floats, place: NDArray[np.int64], n: int) -> Floats:
-    """Return (B, n) sums of the weights `drawn` over the rows of each of n distinct scores."""
-    return np.stack([np.bincount(place, of, n) for of in drawn])
+def _sum_by_score(drawn: Floats, score_index: NDArray[np.int64], n_scores: int) -> Floats:
+    """Return (B, n_scores) sums of `drawn` weights (B, rows) per distinct score (`score_index`)."""
+    return np.stack([np.bincount(score_index, of, n_scores) for of in drawn])
 
 
-def _fits_if_right(count: Floats, n_right: Floats) -> Floats:
+def _fits_if_right(n_answers: Floats, n_right: Floats) -> Floats:
     """Return (B, k + 1) isotonic fits with one more right answer added below each value.
 
     Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the
     regression. The new answer adds the vector (1, 1). It begins before all values and swaps places with one after the other; only the
     part of the minorant from the new answer on is kept, on a stack whose top is `top`. Each point enters and leaves it once.
     """
-    times, k = count.shape
-    x, y = (np.concatenate([np.full((times, 1), -1.0), np.zeros((times, 1)), np.cumsum(of, axis=1)], axis=1) for of in (count, n_right))
+    times, k = n_answers.shape
+    x, y = (np.concatenate([np.full((times, 1), -1.0), np.zeros((times, 1)), np.cumsum(of, axis=1)], axis=1) for of in (n_answers, n_right))
     stack_x, stack_y = np.zeros_like(x), np.zeros_like(y)
     rows = np.arange(times)
     size = np.zeros(times, dtype=np.int64)
@@ -72,7 +72,7 @@ def _fits_if_right(count: Floats, n_right: Floats) -> Floats:
     for i in range(k):
         top_x, top_y, next_x, next_y = stack_x[rows, top], stack_y[rows, top], stack_x[rows, top + 1], stack_y[rows, top + 1]
         slopes[:, i] = (next_y - top_y) / (next_x - top_x)
-        before_x, before_y = before_x + count[:, i], before_y + n_right[:, i]
+        before_x, before_y = before_x + n_answers[:, i], before_y + n_right[:, i]
         below = _left_turn((top_x, top_y), (next_x, next_y), (before_x, before_y)) < 0
         if not below.any():
             continue
@@ -93,5 +93,5 @@ Point = tuple[Floats, Floats]
 
 
 def _left_turn(a: Point, b: Point, c: Point) -> Floats:
-    """Return a positive number where the path from a over b to c turns left."""
+    """Return (B,) > 0 where the path from a over b to c turns left, < 0 where right."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

@@ -59,7 +59,7 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def _network_layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield two arrays per layer of a merge sorting network: lower and upper places compared."""
+    """Yield two index arrays per layer of a merge sorting network of 2^k inputs: lower, upper."""
     place = np.arange(width)
     size = 2
     while size <= width:

@@ -73,7 +73,7 @@ def claim_conditioned_probability(
 
 
 def _texts(tokens: Positions, logprobs: Sequence[Floats], k: int, compared: str, function_words: str) -> list[list[str]]:
-    """Return the texts to compare at each position, the answer's token first; [] if undefined.
+    """Return up to k texts to compare at each position, the answer's first; [] if undefined.
 
     A skipped function word has no alternatives, so that its CCP is 1.
     """

@@ -63,10 +63,10 @@ def vase(
     return np.array(values, dtype=np.float64)
 
 
-def _cluster_shares(labels: Ints, logprobs: list[Floats], number: int) -> Floats:
-    """Return (number,) probability shares of the clusters; NaN if an answer has no tokens."""
+def _cluster_shares(labels: Ints, logprobs: list[Floats], n_clusters: int) -> Floats:
+    """Return (n_clusters,) probability shares; NaN if an answer has no tokens."""
     if not logprobs or not all(map(len, logprobs)):
-        return np.full(number, np.nan)
-    weights = np.bincount(labels, np.exp([row.mean() for row in logprobs]), number)
+        return np.full(n_clusters, np.nan)
+    weights = np.bincount(labels, np.exp([row.mean() for row in logprobs]), n_clusters)
     shares: Floats = weights / weights.sum()
     return shares

@@ -56,7 +56,7 @@ def visual_semantic_entropy(
 
 
 def _clusters(distances: Floats, method: str, cut: float) -> list[list[int]]:
-    """Return one list of answer indices per cluster."""
+    """Return lists of answer indices: clusters of (N, N) distances, joined below `cut`."""
     if len(distances) < 2:
         return [[0]]
     # `fcluster` joins at the threshold too; an answer that entails another one way only is at .5 from it.

@@ -96,7 +96,7 @@ class ExportContext:
         return self.decoding if part.recorded is None else {}
 
     def lose(self, what: str, n: int = 1) -> None:
-        """Count data that the format cannot hold; the loss is reported to the user."""
+        """Count `n` of `what` that the format cannot hold; the loss is reported to the user."""
         if n:
             self.lost[what] += n
 

@@ -45,7 +45,7 @@ class NothingToDrawError(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Return the requested figures; a chart without data is skipped, and reported with `only`.
+    """Return figures of the charts `only` (comma-separated; all if empty) that have data.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.
@@ -87,11 +87,11 @@ class Source:
     width: float
     metrics: list[str]
 
-    def points(self, name: str, *numbers: str) -> pl.DataFrame:
-        """Return the points of plot `name` for this dataset; NothingToDrawError if there are none."""
+    def points(self, name: str, *number_columns: str) -> pl.DataFrame:
+        """Return the rows of plot `name` for this dataset; NothingToDrawError without the plot."""
         if name not in self.context.points:
             raise NothingToDrawError("the spec measures nothing of the kind")
-        frame = read_points(self.context.points[name], ("model", "dataset", *numbers)).filter(pl.col("dataset") == self.dataset)
+        frame = read_points(self.context.points[name], ("model", "dataset", *number_columns)).filter(pl.col("dataset") == self.dataset)
         if self.context.models_asked:
             frame = frame.filter(pl.col("model").is_in(list(self.context.models_asked)))
         if "setting" in frame.columns:
@@ -243,9 +243,9 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
     yield of.figure("reliability", drawing, what + lines * expected + " Below: answers in each bin.")
 
 
-def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
-    """Return ((0, end), ticks) of an axis from 0 to a round number of at least `most`."""
-    ends = plot.nice_interval(0, max(1e-3, most), STEPS)
+def _from_zero(max_value: float) -> tuple[plot.Interval, list[float]]:
+    """Return ((0, end), ticks) of an axis from 0 to a round number of at least `max_value`."""
+    ends = plot.nice_interval(0, max(1e-3, max_value), STEPS)
     return ends, plot.ticks(*ends, STEPS)
 
 

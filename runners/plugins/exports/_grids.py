@@ -19,25 +19,27 @@ LONGEST = 118.0
 """Greatest length of a column's head."""
 
 
-def grid(width: float, rows: Sequence[Mapping[str, Any]], modality: Mapping[str, str], most: float) -> Drawing:
+def grid(width: float, rows: Sequence[Mapping[str, Any]], modality_of_variant: Mapping[str, str], full_colour_value: float) -> Drawing:
     """Return a Drawing of one model's grid; columns beyond the page's width continue below.
 
     Args:
         rows: `estimator`, `variant`, `value`, `p_adjusted`, `collapsed`.
-        modality: of each variant, in the order of columns.
-        most: value with the strongest colour.
+        modality_of_variant: of each variant, in the order of columns.
+        full_colour_value: value with the strongest colour.
     """
     cells = {(row["estimator"], row["variant"]): row for row in rows}
     names = list(dict.fromkeys(row["estimator"] for row in rows))
     there = {row["variant"] for row in rows}
-    variants = [v for v in modality if v in there] + [v for v in dict.fromkeys(row["variant"] for row in rows) if v not in modality]
+    variants = [v for v in modality_of_variant if v in there] + [
+        v for v in dict.fromkeys(row["variant"] for row in rows) if v not in modality_of_variant
+    ]
     left = min(width * 0.42, max(len(name) for name in names) * CHARACTER + 10)
     across = max(1, int((width - left - 9) // CELL))
     blocks = -(-len(variants) // across)
     size = -(-len(variants) // blocks)
     drawing = Drawing(width)
     for begin in range(0, len(variants), size):
-        _block(drawing, cells, names, variants[begin : begin + size], modality, most, left)
+        _block(drawing, cells, names, variants[begin : begin + size], modality_of_variant, full_colour_value, left)
     return drawing
 
 

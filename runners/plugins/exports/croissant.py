@@ -158,12 +158,12 @@ def _file(path: Path, top: Path) -> dict[str, Any]:
     }
 
 
-def _record_sets(dataset: DatasetFolder, several: bool) -> list[dict[str, Any]]:
+def _record_sets(dataset: DatasetFolder, several_images: bool) -> list[dict[str, Any]]:
     """Return Croissant's two record sets: the names of the splits, and the questions."""
     splits = sorted(set(dataset.table["split"].to_pylist()))
-    picture = ("images", "The images that are asked about.") if several else ("image", "The image that is asked about.")
+    picture = ("images", "The images that are asked about.") if several_images else ("image", "The image that is asked about.")
     fields = [_field(name, kind, about, pa.types.is_list(column)) for name, (column, kind, about) in FIELDS.items()]
-    fields.append(_field(picture[0], "sc:ImageObject", picture[1], several))
+    fields.append(_field(picture[0], "sc:ImageObject", picture[1], several_images))
     for field in fields:
         if field["name"] == "split":
             field["references"] = {"field": {"@id": "splits/name"}}

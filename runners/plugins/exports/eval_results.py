@@ -81,11 +81,11 @@ def _choose_metrics(context: ExportContext, metric: str) -> dict[str, str]:
     return by_task
 
 
-def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) -> Row:
+def _entry(part: ExportPart, row: Row, repository: str, source_url: str, user: str) -> Row:
     """Return one result in the form of `huggingface_hub.EvalResultEntry`."""
     entry: Row = {"dataset": {"id": repository, "task_id": part.task}, "value": row["value"]}
-    if source:
-        entry["source"] = {"url": source} | ({"user": user} if user else {})
+    if source_url:
+        entry["source"] = {"url": source_url} | ({"user": user} if user else {})
     source_of_answers = "answers recorded elsewhere" if part.recorded is not None else ""
     entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), source_of_answers]))
     return entry
@@ -110,7 +110,7 @@ def _benchmark(context: ExportContext, by_task: Mapping[str, str]) -> Row:
     }
 
 
-def _write_card(context: ExportContext, folder: Path, name: str, parts: list[ExportPart], repository: str, source: str) -> None:
+def _write_card(context: ExportContext, folder: Path, name: str, parts: list[ExportPart], repository: str, source_url: str) -> None:
     """Write a model's `model-index` for `huggingface_hub.ModelCard`, and a table of scores."""
     results: list[Row] = []
     lines = ["| data | metric | value | interval | questions |", "|---|---|---|---|---|"]
@@ -124,7 +124,7 @@ def _write_card(context: ExportContext, folder: Path, name: str, parts: list[Exp
                     "task": {"type": TASK, "name": context.title or context.spec},
                     "dataset": {"type": repository, "name": title or part.task, "config": f"data-{part.task}", "split": "test"},
                     "metrics": [{"type": plugin_of(row["metric"]), "name": row["metric"], "value": row["value"]} for row in defined],
-                    **({"source": {"name": "Qualm", "url": source}} if source else {}),
+                    **({"source": {"name": "Qualm", "url": source_url}} if source_url else {}),
                 }
             )
         for row in rows:

@@ -93,8 +93,8 @@ def _columns(part: ExportPart) -> tuple[list[str], bool]:
     return names, samples["image_id"].null_count < samples.num_rows
 
 
-def _input_rows(context: ExportContext, part: ExportPart, names: list[str], has_images: bool) -> Iterator[list[Any]]:
-    """Yield the input table's rows; a repeated image is the index of its first row."""
+def _input_rows(context: ExportContext, part: ExportPart, column_names: list[str], has_images: bool) -> Iterator[list[Any]]:
+    """Yield input rows, without imageless ones if `has_images`; repeated images as row index."""
     inputs, first = ModelInput(part), dict[str, int]()
     for entry in context.questions(part):
         key, image = inputs.key(entry), None
@@ -108,14 +108,14 @@ def _input_rows(context: ExportContext, part: ExportPart, names: list[str], has_
             image = json.dumps(cells) if len(cells) > 1 else cells[0] if cells else None
             first[key] = entry.place
         row = _question(entry)
-        yield [*(row.get(name) for name in names), *([image] if has_images else [])]
+        yield [*(row.get(name) for name in column_names), *([image] if has_images else [])]
 
 
-def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
+def _tsv(path: Path, column_names: list[str], rows: Iterator[list[Any]]) -> None:
     """Write rows as TSV, with a quote before cells that a spreadsheet would compute."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerow(names)
+        writer.writerow(column_names)
         writer.writerows(["" if cell is None else escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
 
 
@@ -128,7 +128,7 @@ def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
         handle.write("\n]\n")
 
 
-def _xlsx(context: ExportContext, path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
+def _xlsx(context: ExportContext, path: Path, column_names: list[str], rows: Iterator[list[Any]]) -> None:
     """Write an Excel table without formulas, control characters escaped."""
     try:
         from openpyxl import Workbook  # type: ignore[import-untyped]
@@ -139,7 +139,7 @@ def _xlsx(context: ExportContext, path: Path, names: list[str], rows: Iterator[l
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
     try:
-        _fill(context, path, sheet, names, rows)
+        _fill(context, path, sheet, column_names, rows)
     finally:
         sheet.close()
     book.save(path)

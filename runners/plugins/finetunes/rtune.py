@@ -158,9 +158,9 @@ def _known_by_judge(context: FinetuneContext, base: str, material: Material, jud
 
 
 def _known_by_entropy(
-    context: FinetuneContext, base: str, material: Material, draws: int, temperature: float
+    context: FinetuneContext, base: str, material: Material, n_draws: int, temperature: float
 ) -> dict[tuple[str, str], bool]:
-    """Return (dataset, sample id) -> True if its answers' entropy is in the lower half."""
+    """Return (dataset, id) -> is its answers' entropy in the lower half; drop unusable rows."""
     from qualm.runners.training.opinions import answer_entropy, sampled_answers
 
     ranked: list[tuple[float, str, str]] = []
@@ -169,10 +169,10 @@ def _known_by_entropy(
         open_rows = [row for row in rows if not row.choices]
         if len(open_rows) < len(rows):
             context.count(**{"dropped (has options)": len(rows) - len(open_rows)})
-        drawn = sampled_answers(context, base, material.datasets[name], open_rows, draws, temperature)
+        drawn = sampled_answers(context, base, material.datasets[name], open_rows, n_draws, temperature)
         read = [(row, [t for t in texts if t is not None]) for row, texts in zip(open_rows, drawn, strict=True)]
-        ranked += [(answer_entropy(texts), name, row.sample_id) for row, texts in read if len(texts) == draws]
-        if unread := sum(len(texts) < draws for _, texts in read):
+        ranked += [(answer_entropy(texts), name, row.sample_id) for row, texts in read if len(texts) == n_draws]
+        if unread := sum(len(texts) < n_draws for _, texts in read):
             context.count(**{"dropped (a sampled answer cannot be read)": unread})
     ranked.sort()
     half = len(ranked) // 2

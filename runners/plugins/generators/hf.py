@@ -187,7 +187,7 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Read prompts and return their key-value caches; the common beginning is read once."""
+        """Return the key-value caches of prompts, as token ids; cache their common beginning."""
         assert self._network is not None
         shared = list(ids[0][: min(min(common_prefix_length(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
@@ -199,8 +199,8 @@ class HfGenerator:
         every = head.select(head.lengths.new_zeros(len(ids)))
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
-    def _generate(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Return (new tokens of each prompt, length of each prompt), by transformers' own loop.
+    def _generate(self, prompts: Sequence[_Prompt], max_new_tokens: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+        """Return (new token ids of each prompt, its number of tokens), by transformers' own loop.
 
         Returns:
             The new tokens of each prompt, and the number of tokens in each prompt.
@@ -218,7 +218,7 @@ class HfGenerator:
             if name != "token_type_ids"
         }
         out = self._model.generate(
-            **tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([_Process(chooser)])
+            **tensors, do_sample=False, max_new_tokens=max_new_tokens, logits_processor=LogitsProcessorList([_Process(chooser)])
         )
         return out[:, tensors["input_ids"].shape[1] :].tolist(), tensors["attention_mask"].sum(dim=1).tolist()
 

@@ -487,7 +487,7 @@ def _only(places: set[int]) -> int:
 
 
 def _measured(reply: _Reply) -> int | None:
-    """Return the option index with the highest share or rank; SEVERAL if tied, else None."""
+    """Return the option index of the highest stated percentage or rank; SEVERAL if tied; None."""
     for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
         shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
         shares = {place: share for place, share in shares.items() if place >= 0}

@@ -288,10 +288,10 @@ class Options:
         equal = [i for i, option in enumerate(self.cleaned) if option and option == text.strip()]
         return equal[0] if len(equal) == 1 else None
 
-    def find_texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
+    def find_texts(self, text: str, text_tokens: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
         """Return (start, end, option indices) of the longest spans with options' words, in order."""
-        words = [t for t in own if not t.is_sign]
-        found = {(start, end, i) for start, end, i in self._occurrences(text, own, signs=True)}
+        words = [t for t in text_tokens if not t.is_sign]
+        found = {(start, end, i) for start, end, i in self._occurrences(text, text_tokens, signs=True)}
         found |= {(start, end, i) for start, end, i in self._occurrences(text, words, signs=False)}
         found |= {alike for start, end, i in tuple(found) for alike in self._elliptic(words, start, end, i)}
         spans: dict[tuple[int, int], list[int]] = {}
@@ -317,15 +317,20 @@ class Options:
                     start -= len(before) if before and text[:start].endswith(before) else 0
                     yield start, stop + (len(behind) if behind and text.startswith(behind, stop) else 0), i
 
-    def _elliptic(self, own: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
+    def _elliptic(self, text_tokens: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
         """Yield (start, end, option) of both options in "the second or third image"."""
-        k = next(k for k, token in enumerate(own) if token.start >= start)
-        if k < 2 or own[k - 1].plain not in ("or", "and", "nor"):
+        k = next(k for k, token in enumerate(text_tokens) if token.start >= start)
+        if k < 2 or text_tokens[k - 1].plain not in ("or", "and", "nor"):
             return
         for j in range(self.n):
-            if j != i and self.words[j][1:] == self.words[i][1:] and self.words[j][0] == own[k - 2].plain and len(self.words[i]) > 1:
-                yield own[k - 2].start, end, i
-                yield own[k - 2].start, end, j
+            if (
+                j != i
+                and self.words[j][1:] == self.words[i][1:]
+                and self.words[j][0] == text_tokens[k - 2].plain
+                and len(self.words[i]) > 1
+            ):
+                yield text_tokens[k - 2].start, end, i
+                yield text_tokens[k - 2].start, end, j
 
     @staticmethod
     def _is_whole(text: str, start: int, end: int, words: Sequence[str]) -> bool:
@@ -340,13 +345,13 @@ def _is_number(word: str) -> bool:
     return word[-1:].isdigit()
 
 
-def _match(own: Sequence[Token], k: int, words: Sequence[str]) -> int | None:
+def _match(text_tokens: Sequence[Token], k: int, words: Sequence[str]) -> int | None:
     """Return the token index after `words` if they begin at token `k`, else None."""
     matched = 0
-    while k < len(own) and matched < len(words):
-        if own[k].plain == words[matched]:
+    while k < len(text_tokens) and matched < len(words):
+        if text_tokens[k].plain == words[matched]:
             matched += 1
-        elif not (matched and own[k].is_article):
+        elif not (matched and text_tokens[k].is_article):
             return None
         k += 1
     return k if matched == len(words) else None
@@ -357,8 +362,8 @@ _MATHS_BEFORE = re.compile(r"(?:[∠△^_=+*√·×<]\s*|(?<![A-Z])/|(?<=\w)-|\d
 _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z]\b)|'")
 
 
-def _letter_mentions(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[LetterMention]:
-    """Yield mentions by letter outside `taken` spans, in order; beyond `n`, only marked ones.
+def _letter_mentions(text: str, n_options: int, taken: Sequence[tuple[int, int]]) -> Iterator[LetterMention]:
+    """Yield mentions by letter outside `taken` spans; beyond `n_options`, only marked ones.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """
@@ -368,7 +373,7 @@ def _letter_mentions(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Ite
         start, end = match.span()
         while at < len(taken) and taken[at][1] <= start:
             at += 1
-        if (place >= n and match[0].islower()) or (at < len(taken) and taken[at][0] <= start):
+        if (place >= n_options and match[0].islower()) or (at < len(taken) and taken[at][0] <= start):
             continue
         before, behind = text[max(start - 24, 0) : start], text[end : end + 24]
         inside = re.search(r"(?:^|[^\w])\(\s*$", before) is not None and re.match(r"\s*\)", behind) is not None
@@ -382,7 +387,7 @@ def _letter_mentions(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Ite
         named = named or _ANNOUNCED.search(before) is not None
         if not named and (_MATHS_BEFORE.search(before) or _MATHS_BEHIND.match(behind)):
             continue
-        if place >= n and not ((opens_line and listed) or _ANNOUNCED.search(before)):
+        if place >= n_options and not ((opens_line and listed) or _ANNOUNCED.search(before)):
             continue
         alone = re.match(r"\s*(?:$|[^\s\w\"'“”(-])|\s*\n", behind) is not None
         if match[0].islower():

@@ -168,7 +168,7 @@ def quantities(text: str) -> Iterator[Quantity]:
 
 
 def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
-    """Yield ((value, decimals), place) of each number in a run of digits and separators."""
+    """Yield ((value, decimals), offset) of each number in digits and separators; none if long."""
     plain = re.sub(r"[\s'’]", "", digits)
     if len(plain) > MAX_DIGITS:
         return

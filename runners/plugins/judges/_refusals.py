@@ -452,7 +452,7 @@ def _clause(
 
 
 def _role(text: str, bare: str, parsed: Asked, in_english: bool, guesses: bool) -> Role:
-    """Return the role that fixed phrases give a clause; OTHER if none decides."""
+    """Return the role that phrases give a clause (`bare`: without its lead); OTHER if none."""
     if phrases.FILLER.search(text):
         return Role.FILLER
     if _NONE_OF.match(bare) and (parsed.has_options or bare.startswith("none of the above")):
@@ -598,7 +598,7 @@ def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
     return not (absent and content(absent[0]) & parsed.subject)
 
 
-def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_english: bool) -> bool:
+def _is_fragment(clause: str, parsed: Asked, clause_index: int, next_clause: str, in_english: bool) -> bool:
     """Return true if a clause is a bare answer ("a red hat"), not the start of a statement."""
     words = clause.split()
     if parsed.asks_for_action and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
@@ -615,20 +615,20 @@ def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_englis
         return False
     if not in_english and _NEGATES_ABROAD.search(clause):
         return False
-    if place and not (clause.endswith("?") or _ONLY.search(clause)):
+    if clause_index and not (clause.endswith("?") or _ONLY.search(clause)):
         return False
-    if place and ((parsed.is_color and not _COLORS.search(clause)) or (parsed.is_number and not _DIGITS.search(clause))):
+    if clause_index and ((parsed.is_color and not _COLORS.search(clause)) or (parsed.is_number and not _DIGITS.search(clause))):
         return False
-    if not in_english and (len(words) > 5 or (follows and not phrases.BUT.search(follows))):
+    if not in_english and (len(words) > 5 or (next_clause and not phrases.BUT.search(next_clause))):
         return False
     if _NOT_SPECIFIC.search(clause):
         return False
-    echoes = clause.endswith("?") or (follows and " or " not in parsed.text)
+    echoes = clause.endswith("?") or (next_clause and " or " not in parsed.text)
     if echoes and parsed.text and content(clause) and content(clause) <= parsed.words:
         return False
     if (
-        follows
-        and not _CONNECTS.search(follows)
+        next_clause
+        and not _CONNECTS.search(next_clause)
         and (_INTRODUCES.search(clause) or _INTRODUCES.search(_LEADS.sub("", clause)) or _CONCLUSION.search(clause))
         and not _ONLY.search(clause)
     ):
@@ -636,7 +636,7 @@ def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_englis
     return not (parsed.text and not parsed.is_where and not parsed.is_text and _FROM_PICTURE.search(clause))
 
 
-def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
+def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, in_first_or_last_sentence: bool) -> Role | None:
     """Return COMMITS or SEEMS if a clause gives an answer of the requested kind, else None."""
     if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
         return None
@@ -713,7 +713,7 @@ def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_
             return None
         if phrases.CONCLUDES.search(clause) and _VERB.search(clause):
             return Role.COMMITS
-        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _says_what_it_is(clause, parsed)) else None
+        return Role.SEEMS if seems or _COMPARES.search(clause) or (in_first_or_last_sentence and _says_what_it_is(clause, parsed)) else None
     if seems and not about_picture:
         return Role.COMMITS
     if _echoes(clause, parsed) and not about_picture:

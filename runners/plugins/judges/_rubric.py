@@ -14,9 +14,9 @@ def replies(
     judge: str,
     by: Chosen,
     fields: Sequence[Mapping[str, str] | None],
-    prompt: str | None,
+    user_prompt: str | None,
     max_new_tokens: int,
-    longest: int | None = None,
+    max_prompt_characters: int | None = None,
 ) -> list[str | None]:
     """Return the model's reply per answer, in order; None where it is not asked or gives none.
 
@@ -24,17 +24,17 @@ def replies(
         judge: its name, which is that of our prompt as well.
         by: the generator that is asked.
         fields: values of the prompt's placeholders, per answer; None where nothing is asked.
-        prompt: a file of the user's, instead of ours.
+        user_prompt: a file of the user's, instead of ours.
         max_new_tokens: longest reply.
-        longest: characters beyond which a prompt is not sent, and counted.
+        max_prompt_characters: characters beyond which a prompt is not sent, and counted.
 
     Raises:
         JudgeError: the model or server fails, or a prompt lacks a placeholder.
     """
     try:
-        text, where = read_prompt(judge, prompt), prompt or f"{judge}.md"
+        text, where = read_prompt(judge, user_prompt), user_prompt or f"{judge}.md"
         filled = [None if values is None else fill_placeholders(text, values, where) for values in fields]
-        short = [p for p in filled if p is not None and (longest is None or len(p) <= longest)]
+        short = [p for p in filled if p is not None and (max_prompt_characters is None or len(p) <= max_prompt_characters)]
         generator = open_generator(by, context.settings)
         by_prompt = (
             dict(zip(short, generator.complete([chat(p) for p in short], max_new_tokens=max_new_tokens), strict=True)) if short else {}

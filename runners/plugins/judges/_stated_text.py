@@ -89,7 +89,7 @@ class StatedText:
 
     @cached_property
     def mentions(self) -> list[tuple[int, int]]:
-        """Return (start, end) of every mention of a reference, without those in a longer one."""
+        """Return (start, end) word indices of every mention of a reference, not in a longer one."""
         texts = [word.text for word in self.words]
         found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
         longest: list[tuple[int, int]] = []
@@ -107,67 +107,67 @@ class StatedText:
         return {end for _, end in self.mentions}
 
     def text(self, i: int) -> str:
-        """Return the word at place `i`; "" outside the text."""
+        """Return the word of index `i`; "" outside the text."""
         return self.words[i].text if 0 <= i < len(self.words) else ""
 
-    def clause_before(self, start: int) -> list[str]:
-        """Return up to NEAR words before a place, within its clause, the nearest first."""
+    def clause_before(self, start_word: int) -> list[str]:
+        """Return up to NEAR words before a word, within its clause, the nearest first."""
         words: list[str] = []
-        for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
+        for i in range(start_word - 1, max(start_word - 1 - NEAR, -1), -1):
             if self.words[i].ends_clause or self.text(i) in _BREAKS:
                 break
             words.append(self.text(i))
         return words
 
-    def is_denied(self, start: int, end: int) -> bool:
+    def is_denied(self, start_word: int, end_word: int) -> bool:
         """Return true if a mention is denied: "not red", "red is wrong"; unless the question does."""
-        before = self.clause_before(start)
-        following = [self.text(start), *before]
-        if (self.text(start - 2), self.text(start - 1)) == ("anything", "but") or any(
+        before = self.clause_before(start_word)
+        following = [self.text(start_word), *before]
+        if (self.text(start_word - 2), self.text(start_word - 1)) == ("anything", "but") or any(
             p in _DENIAL_PAIRS for p in zip(before[1:], before, strict=False)
         ):
             return True
         if sum(self._denies(word, behind) for word, behind in zip(before, following, strict=False)) % 2:
             return True
-        if self.words[end - 1].ends_clause or (self.text(end) not in _BE and self.text(end) not in _DENIALS):
+        if self.words[end_word - 1].ends_clause or (self.text(end_word) not in _BE and self.text(end_word) not in _DENIALS):
             return False
-        return any(self.text(i) in _WRONG or self._denies(self.text(i), self.text(i + 1)) for i in range(end, end + 3))
+        return any(self.text(i) in _WRONG or self._denies(self.text(i), self.text(i + 1)) for i in range(end_word, end_word + 3))
 
     def _denies(self, word: str, behind: str) -> bool:
         return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
 
-    def is_alternative(self, start: int, end: int) -> bool:
+    def is_alternative(self, start_word: int, end_word: int) -> bool:
         """Return true if a mention is one of several ("red or blue") that are not all references."""
-        if (self.words[end - 1].is_joined and end not in self.starts) or (
-            start and self.words[start - 1].is_joined and start not in self.ends
+        if (self.words[end_word - 1].is_joined and end_word not in self.starts) or (
+            start_word and self.words[start_word - 1].is_joined and start_word not in self.ends
         ):
             return True
-        for i in range(end, min(end + 4, len(self.words))):
+        for i in range(end_word, min(end_word + 4, len(self.words))):
             if self.text(i) in _OR:
                 return self.text(i + 1) not in _VAGUE and not {i + 1, i + 2} & self.starts
-            if self.text(i) in _FUNCTION_WORDS or (i == end and not self.words[end - 1].ends_clause):
+            if self.text(i) in _FUNCTION_WORDS or (i == end_word and not self.words[end_word - 1].ends_clause):
                 break
-        return self.text(start - 1) in _OR and start - 1 not in self.ends
+        return self.text(start_word - 1) in _OR and start_word - 1 not in self.ends
 
-    def is_doubted(self, start: int) -> bool:
+    def is_doubted(self, start_word: int) -> bool:
         """Return true if a mention is asked, supposed, compared with, or an earlier impression."""
-        before = self.clause_before(start)
-        compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
+        before = self.clause_before(start_word)
+        compared = "than" in before[:2] or (self.text(start_word - 2), self.text(start_word - 1)) in _LIKE
         compared = compared or bool(_COMPARED & set(before)) or _is_beside_a_place(before)
-        return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.is_earlier_impression(start)
+        return compared or self.words[start_word].is_asked or bool(_IF & set(before)) or self.is_earlier_impression(start_word)
 
-    def is_earlier_impression(self, start: int) -> bool:
+    def is_earlier_impression(self, start_word: int) -> bool:
         """Return true if a mention is an earlier impression: "at first it looked red"."""
-        near = range(start, min(start + SENTENCE, len(self.words)))
-        end = next((i for i in near if self.words[i].ends_clause), start)
-        sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
+        near = range(start_word, min(start_word + SENTENCE, len(self.words)))
+        end = next((i for i in near if self.words[i].ends_clause), start_word)
+        sentence = [w.text for w in self.words[max(start_word - SENTENCE, 0) : end + 1] if w.sentence == self.words[start_word].sentence]
         return bool(_EARLIER.search(" ".join(sentence))) and not _EARLIER.search(" ".join(self.question))
 
 
-def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """Return true if words before a mention make it a mere place: "under the lamp next to" it."""
-    beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
-    return bool(beside) and bool(_PLACES & set(before[beside:]))
+def _is_beside_a_place(words_before: Sequence[str]) -> bool:
+    """Return true if words before a mention, nearest first, make it a mere place: "next to"."""
+    beside = 2 if list(words_before[:2]) == ["to", "next"] else int(bool(words_before) and words_before[0] in ("beside", "near", "by"))
+    return bool(beside) and bool(_PLACES & set(words_before[beside:]))
 
 
 def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) -> float | None:
@@ -255,7 +255,7 @@ def _dates_by_year(text: str) -> str:
     return _DATE.sub(by_year, text)
 
 
-def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
+def _words(sentence: str, sentence_index: int, is_asked: bool) -> Iterator[Word]:
     """Yield the normalised words of a sentence, in which references are searched for."""
     raws = re.sub(
         r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(_dates_by_year(plain_math(sentence)).split()))
@@ -265,4 +265,4 @@ def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
         ends = k == len(raws) - 1 or re.search(r"[,;:)\]，、；：。]\W*\Z|\A[-–—]+\Z", raw) is not None
         for i, part in enumerate(parts):
             last = i == len(parts) - 1
-            yield Word(part, ends and last, not last and re.search(r"[^\W\d_]\s*/\s*[^\W\d_]", raw) is not None, number, is_asked)
+            yield Word(part, ends and last, not last and re.search(r"[^\W\d_]\s*/\s*[^\W\d_]", raw) is not None, sentence_index, is_asked)

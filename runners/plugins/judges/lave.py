@@ -113,7 +113,7 @@ _RATING = re.compile(
 
 
 def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | None:
-    r"""Return the number after "Rating:" on its line; None without an allowed one.
+    r"""Return the number after the first, else last, "Rating:"; None if not `allowed`.
 
     Args:
         text: the reply; what was thought before it is not read.

@@ -74,16 +74,16 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
     if match == "contained":
         plain = normalise(prediction)
         return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)
-    rating = rate_open(question, references, prediction, tolerance, whole=match == "exact")
+    rating = rate_open(question, references, prediction, tolerance, only_whole_reply=match == "exact")
     return Judgement(rating=rating, pred_is_idk=False, parse_ok=rating is not None)
 
 
-def _is_negative_answer(said: str, truths: Sequence[str]) -> bool:
+def _is_negative_answer(reply: str, references: Sequence[str]) -> bool:
     """Return true if "Nothing." or the like, elsewhere an abstention, is a reference answer."""
-    return said in NEGATIVE_ANSWERS and said in truths
+    return reply in NEGATIVE_ANSWERS and reply in references
 
 
-def rate_open(question: str, references: Sequence[str], reply: str, tolerance: float = 0.0, whole: bool = False) -> float | None:
+def rate_open(question: str, references: Sequence[str], reply: str, tolerance: float = 0.0, only_whole_reply: bool = False) -> float | None:
     """Return 1 if a reply is or states a reference, 0 if not, None if ambiguous.
 
     Args:
@@ -91,7 +91,7 @@ def rate_open(question: str, references: Sequence[str], reply: str, tolerance: f
         references: right answers, of which the part behind "####" counts.
         reply: the reply as it came.
         tolerance: the largest relative difference of two equal numbers.
-        whole: the reply has to be the answer and no more.
+        only_whole_reply: the reply has to be the answer and no more.
     """
     references = [reference.rpartition("####")[2].strip() for reference in references]
     if comparison_text(reply) in map(comparison_text, references):
@@ -100,7 +100,7 @@ def rate_open(question: str, references: Sequence[str], reply: str, tolerance: f
     said = read_quantity(reply) if numbers else None
     if said is not None and any(equal(number, said, tolerance) for number in numbers):
         return 1.0
-    if whole or (said is not None and len(numbers) == len(references)):
+    if only_whole_reply or (said is not None and len(numbers) == len(references)):
         return 0.0
     texts = [words_of_reference(reference) for reference in references if read_quantity(reference) is None]
     ratings = [rate_number(question, numbers, reply, tolerance)] if numbers else []

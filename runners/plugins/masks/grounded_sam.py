@@ -146,10 +146,10 @@ class _GroundedSam:
         )
         return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in detections]  # type: ignore[misc]
 
-    def _segment(self, batch: Sequence[MaskRequest], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
+    def _segment(self, batch: Sequence[MaskRequest], boxes_per_request: Sequence[Sequence[Box]]) -> list[np.ndarray]:
         """Return, per image, the union of SAM's masks of its boxes."""
-        items = list(zip(batch, corners, strict=True))
-        return _in_groups(items, [len(c) for c in corners], self._segment_alike)
+        items = list(zip(batch, boxes_per_request, strict=True))
+        return _in_groups(items, [len(c) for c in boxes_per_request], self._segment_alike)
 
     def _segment_alike(self, items: Sequence[tuple[MaskRequest, Sequence[Box]]]) -> list[np.ndarray]:
         import torch

@@ -62,7 +62,7 @@ def ece_debiased(
 
 
 def _group_sums(columns: Floats, groups: Floats) -> Floats:
-    """Return (n, k) column sums over all rows of each row's group."""
+    """Return (n, k) sums of `columns` (n, k) over all rows of each row's group."""
     codes, place = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(codes), columns.shape[1]))
     np.add.at(sums, place, columns)

@@ -121,12 +121,12 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 
 @lru_cache(maxsize=2)
-def _cosines(parts: int, count: int) -> Floats:
-    """Return (WAVES, count) cosines at the middles of the first `count` of `parts` intervals.
+def _cosines(n_intervals: int, n_first: int) -> Floats:
+    """Return (WAVES, n_first) cosines at the middles of the first of `n_intervals` intervals.
 
     All but the first stand for two waves, k and -k.
     """
-    k, places = np.arange(WAVES), (np.arange(count) + 0.5) / parts
+    k, places = np.arange(WAVES), (np.arange(n_first) + 0.5) / n_intervals
     return np.asarray(np.cos(np.pi * np.outer(k, places)) * np.where(k > 0, 2.0, 1.0)[:, None])
 
 
@@ -139,7 +139,7 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
 
 @lru_cache(maxsize=1)
 def _kernel(confidence: bytes, gaps: bytes) -> Floats:
-    """Return (n, OF_INTERVAL) kernel weights at equally spaced places; each row sums to 1.
+    """Return (n, OF_INTERVAL) kernel weights, rows summing to 1, from bytes of float64 (n,).
 
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """

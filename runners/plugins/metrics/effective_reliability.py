@@ -82,9 +82,9 @@ def _sums_and_cuts(
     return counts, worths, [_last_best_cut(of, count) for of, count in zip(worths, counts, strict=True)]
 
 
-def _last_best_cut(worth: Floats, count: Floats) -> NDArray[np.int64]:
+def _last_best_cut(summed_worths: Floats, n_rows: Floats) -> NDArray[np.int64]:
     """Return (B,) the index of the last non-empty cut with the largest worth, up to rounding."""
-    offered = np.where(count > 0, worth, -np.inf)
+    offered = np.where(n_rows > 0, summed_worths, -np.inf)
     best = offered >= offered.max(axis=1, keepdims=True) - 1e-9
     from_the_end: NDArray[np.int64] = best[:, ::-1].argmax(axis=1)
     last: NDArray[np.int64] = best.shape[1] - 1 - from_the_end

@@ -49,7 +49,7 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
 
 
 def likeliest(
-    tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], limit: int
+    tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], max_k: int
 ) -> list[list[tuple[str, float]]] | str:
     """Return each position's k likeliest (token, log-probability); a reason as text if k < 2.
 
@@ -57,11 +57,11 @@ def likeliest(
         tops: of each position.
         logprobs: of the answer's tokens.
         tokens: texts that end with those of the answer's tokens, which come before others as likely; may be empty.
-        limit: the most of each position.
+        max_k: the most of each position.
     """
     if not tops or logprobs is None or len(tops) != len(logprobs):
         return "the reply has no likeliest tokens for each token of the answer"
-    k = min(limit, *map(len, tops))
+    k = min(max_k, *map(len, tops))
     if k < 2:
         return "the reply shows fewer than two likeliest tokens at a position"
     answer = tokens[-len(tops) :] if len(tokens) >= len(tops) else [""] * len(tops)
@@ -78,7 +78,7 @@ def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]
 
 
 def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Return true if replies at two temperatures show that log-probabilities depend on it.
+    """Return true if `cold` (temperature 0) and `warm` log-probabilities differ in scale.
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """
@@ -92,9 +92,9 @@ def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float],
     return sum(abs(w - c) for c, w in gaps) > sum(abs(w - c / temperature) for c, w in gaps)
 
 
-def _summed_logprob(first: Mapping[str, float], words: Iterable[str]) -> float | None:
+def _summed_logprob(first_token_logprobs: Mapping[str, float], words: Iterable[str]) -> float | None:
     """Return the log of the words' summed probability; None if no such token is shown."""
-    logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
+    logprobs = [p for token, p in first_token_logprobs.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
     if not logprobs:
         return None
     top = max(logprobs)

@@ -130,7 +130,7 @@ class PeerRecording:
         return answers
 
     def _fault(self, record: Record, place: int | None, rows: _Rows) -> Fault | None:
-        """Return the Fault by which a record does not answer sample `place`; None if it does."""
+        """Return the Fault of a record for sample `place` (None: no match, < 0: several), or None."""
         if place is None:
             return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
         if place < 0:

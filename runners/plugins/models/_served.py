@@ -118,17 +118,17 @@ class OpenAIModel:
         except ReplyPendingError:
             return
 
-    def _answer(self, request: Request, url: Sequence[str], decoding: Decoding, shown: list[CompletionChoice]) -> PartReply:
+    def _answer(self, request: Request, image_urls: Sequence[str], decoding: Decoding, shown: list[CompletionChoice]) -> PartReply:
         """Ask for the answer and return it as a part; append the server's choice to `shown`."""
-        shown.append(self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
+        shown.append(self._ask_once(self.body(request, image_urls, decoding), ANSWER).choices[0])
         return self._reply_of(ANSWER, shown[0])
 
     def _tops(
-        self, part: str, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
+        self, part: str, request: Request, image_urls: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
     ) -> PartReply:
-        """Return the answer's top tokens or log-probabilities; ask again if `shown` is empty."""
+        """Return the answer's top tokens or log-probabilities; fill an empty `shown` by asking."""
         if not shown:
-            shown.append(self._ask_once(self.body(request, url, decoding), part).choices[0])
+            shown.append(self._ask_once(self.body(request, image_urls, decoding), part).choices[0])
         answer, how = separate_thinking(shown[0], self.declared)
         if how in REASONS or answer.text != greedy.text:
             return PartReply(part, Part(), REASONS.get(how, "the server gives another answer now than the stored one"))
@@ -140,12 +140,12 @@ class OpenAIModel:
             return PartReply(part, Part(text=json.dumps(texts)))
         return PartReply(part, Part(logprobs=[p for position in found for _, p in position], numbers=[float(len(found[0]))]))
 
-    def body(self, request: Request, url: Sequence[str], decoding: Decoding) -> dict[str, Any]:
+    def body(self, request: Request, image_urls: Sequence[str], decoding: Decoding) -> dict[str, Any]:
         """Return the body of the request for an answer or for option logits; images are URLs."""
         if OPTIONS in request.parts:
-            return self._body(request.prompt, url, 1, top=True)
+            return self._body(request.prompt, image_urls, 1, top=True)
         top = self.content.truncated_entropies or not TOPS.isdisjoint(request.parts)
-        body = self._body(request.prompt, url, decoding.max_new_tokens, top=top) | _format(request.asked)
+        body = self._body(request.prompt, image_urls, decoding.max_new_tokens, top=top) | _format(request.asked)
         return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
 
     def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
@@ -180,7 +180,7 @@ class OpenAIModel:
         share = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
-    def _prior(self, part: str, request: Request, url: Sequence[str], greedy: Part) -> PartReply:
+    def _prior(self, part: str, request: Request, image_urls: Sequence[str], greedy: Part) -> PartReply:
         """Return the answer's log-probabilities after a prompt without image, question or both."""
         if self.declared is not None and self.declared.of != "answer":
             return PartReply(part, Part(), "a server scores the answer again, not its thinking; `thinking: {of: answer}` gives priors")
@@ -189,7 +189,7 @@ class OpenAIModel:
         image = request.pictures if part == "without_question" else 0
         question = remove_marks(request.question, request.own_pictures) if part == "without_image" else ""
         talk = [*request.asked.messages(question, n_images=image), _assistant(greedy.text or "")]
-        body = self._body(self.render(talk), url if image else (), 1, top=False)
+        body = self._body(self.render(talk), image_urls if image else (), 1, top=False)
         scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
             return PartReply(part, Part(), "the reply scores no prompt, which the spec's `prompt_logprobs` asks for")
@@ -232,14 +232,14 @@ class OpenAIModel:
         seed = {"seed": _seed(request.stream, draw)} if self.dialect.seeds and self.content.sampling else {}
         return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
-    def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
+    def _check_scale(self, prompt: str, image_urls: Sequence[str], temperature: float) -> None:
         """Raise FatalRequestError if log-probabilities depend on the sampling temperature."""
         with self._checking:
             if not self._scale_tests:
                 return
             tops = []
             for t in (0.0, temperature):
-                body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
+                body = {**self._body(prompt, image_urls, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
                 choice = self._ask_once(body, ANSWER, now=True).choices[0]
                 tops.append(choice.tops[0] if choice.tops else {})
             if depends_on_temperature(tops[0], tops[1], temperature):
@@ -276,13 +276,17 @@ class OpenAIModel:
         return completion
 
     def _body(
-        self, prompt: str, url: Sequence[str], max_tokens: int, top: bool, decoding: Decoding | None = None, silent: bool = False
+        self, prompt: str, image_urls: Sequence[str], max_tokens: int, top: bool, decoding: Decoding | None = None, silent: bool = False
     ) -> dict[str, Any]:
-        """Return a request body, greedy unless `decoding` samples; `silent` disables thinking."""
+        """Return a body: `top` asks for top tokens, `decoding` samples, `silent` bars thinking."""
         thinking = self.declared
         on = thinking is not None and thinking.on and not (silent and thinking.switch)
         max_tokens += thinking.budget if thinking is not None and on else 0
-        body: dict[str, Any] = {"model": self.client.model, "messages": self._turns(prompt, url), self.dialect.limit_name: max_tokens}
+        body: dict[str, Any] = {
+            "model": self.client.model,
+            "messages": self._turns(prompt, image_urls),
+            self.dialect.limit_name: max_tokens,
+        }
         if thinking is not None and thinking.switch:
             body["chat_template_kwargs"] = {thinking.switch: on}
         if thinking is not None and thinking.effort:

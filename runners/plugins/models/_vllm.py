@@ -148,17 +148,17 @@ class VllmModel:
         for ask, result in zip(these, results, strict=True):
             outputs[ask.request][ask.part] = ask.take(result)
 
-    def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[VllmRequest]:
+    def _initial_asks(self, request_index: int, request: Request, decoding: Decoding) -> Iterable[VllmRequest]:
         """Yield the requests that need no greedy answer: options, the answer, sampled answers."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)
             if part == OPTIONS:
                 letters = self.reader.option_ids(request.options)
-                yield VllmRequest(prompt, self._logprobs_params(letters), partial(self._options, letters), number, part)
+                yield VllmRequest(prompt, self._logprobs_params(letters), partial(self._options, letters), request_index, part)
             elif part == ANSWER:
                 params = {"temperature": 0.0, "max_tokens": decoding.max_new_tokens, "logprobs": 0}
-                yield VllmRequest(prompt, params, self._text, number, part)
+                yield VllmRequest(prompt, params, self._text, request_index, part)
             elif draw:
                 params = {
                     "temperature": decoding.temperature,
@@ -168,7 +168,7 @@ class VllmModel:
                     "max_tokens": decoding.max_new_tokens,
                     "logprobs": 0,
                 }
-                yield VllmRequest(prompt, params, self._text, number, part)
+                yield VllmRequest(prompt, params, self._text, request_index, part)
 
     def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[VllmRequest]:
         signals = [part for part in request.parts if is_signal(part)]
@@ -228,7 +228,7 @@ class VllmModel:
             raise ModelError(f"model '{self.label}': vLLM gave {len(entries)} log-probabilities for {len(tokens)} tokens")
         return Part(completion.text.strip(), tokens, self._numbers([entry.get(t) for entry, t in zip(entries, tokens, strict=True)]))
 
-    def _options(self, letters: Sequence[int], out: Any) -> Part:
+    def _options(self, letter_ids: Sequence[int], out: Any) -> Part:
         """Return the option letters' log-probabilities and the likeliest token as a part."""
         completion = out.outputs[0]
         first = completion.logprobs[0]
@@ -237,7 +237,7 @@ class VllmModel:
             completion.text.strip(),
             tokens,
             self._numbers([first.get(token) for token in tokens[:1]]),
-            numbers=self._numbers([first.get(letter) for letter in letters]),
+            numbers=self._numbers([first.get(letter) for letter in letter_ids]),
         )
 
     def _numbers(self, entries: Sequence[Any]) -> list[float]:

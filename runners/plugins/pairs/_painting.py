@@ -132,7 +132,7 @@ class Painter:
                     controls[i] = Job(item.target, item.thing, item.picture, grown), proof
         return controls
 
-    def _move_mask(self, plan: Planned, shape: np.ndarray) -> tuple[Job, str] | None:
+    def _move_mask(self, plan: Planned, target_mask: np.ndarray) -> tuple[Job, str] | None:
         """Return a job with the mask moved off the target, and ""; None if no place is found."""
         (job,) = plan.jobs
         rng = self.context.rng("control", plan.target.key)
@@ -141,7 +141,7 @@ class Painter:
         for _ in range(CONTROLS):
             moved = np.zeros_like(job.mask)
             moved[tuple((places - first + rng.integers(0, moved.shape - (last - first))).T)] = True
-            if not (moved & shape).any():
+            if not (moved & target_mask).any():
                 return Job(plan.target, ELSEWHERE, job.picture, moved), ""
         return None
 

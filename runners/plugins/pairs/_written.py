@@ -32,7 +32,7 @@ _SIDES = {"unanswerable": ("not answerable", "non answerable", "idk", "invalid")
 
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
-    """Return replies' names of a question or answer of the unanswerable or answerable side."""
+    """Return replies' names of question or answer (`kind`) "1" or "2", on its `side`."""
     letter, short = kind[0], kind[: 4 if kind == "question" else 3]
     nth, ordinal, word, place, can = {"1": ("first", "1st", "one", "a", "cannot"), "2": ("second", "2nd", "two", "b", "can")}[number]
     own = (

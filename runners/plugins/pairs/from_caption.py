@@ -142,11 +142,11 @@ def _composed(recipe: _Recipe, composer: Composer, dataset: str, images: Sequenc
             yield from _compose(recipe, composer, scenes[image], image, k, attempts)
 
 
-def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int, attempts: int) -> Iterator[Sample]:
+def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, pair_index: int, attempts: int) -> Iterator[Sample]:
     """Yield the two samples of one proved pair, or none, after counting the reason."""
     reason = ""
     for attempt in range(attempts):
-        rng = recipe.context.rng(image, k, attempt)
+        rng = recipe.context.rng(image, pair_index, attempt)
         try:
             contrast = composer.compose(scene, recipe.kind, rng)
         except ValueError as error:
@@ -160,7 +160,7 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
         refusal = composer.decline(recipe.kind, contrast.unanswerable.text, rng)
         yield from recipe.pair(
             image,
-            k,
+            pair_index,
             Member(image, contrast.answerable.text, contrast.answerable.answer, {**facts, "asks": contrast.answerable.asks}),
             Member(image, contrast.unanswerable.text, refusal, {**facts, "asks": contrast.unanswerable.asks}),
         )

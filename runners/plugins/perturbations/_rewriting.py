@@ -118,7 +118,7 @@ def new_questions(
 def new_variants(
     context: PerturbContext, batch: list[tuple[Image, str]], rngs: list[Chance], generator: Any, kind: str, options: RewriteOptions
 ) -> list[tuple[Image, str] | None]:
-    """Return (image, rewritten question) per item, `kind` amb or ive; None where that fails."""
+    """Return (image, rewrite of `kind` amb or ive) or None per item; add to `context.facts`."""
 
     def read(question: str, reply: str, labels: Collection[str]) -> Rewrite | None:
         return read_variants(question, reply, labels)[kind.upper()]

@@ -43,7 +43,7 @@ def blur(
 
 
 def _blurred(image: Image, sigma: float, factor: int) -> Image:
-    """Return an image blurred by `sigma`, by way of a copy that is `factor` times smaller.
+    """Return an image blurred by `sigma` pixels, via a copy `factor` times smaller if >= 2.
 
     Variances add: the mean over `factor` pixels has (factor^2 - 1) / 12 and the linear enlargement factor^2 / 6; the rest is blurred.
     """

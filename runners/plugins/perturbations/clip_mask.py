@@ -160,7 +160,7 @@ class Clip:
         return attentions[layer][0, :, 0, 1:].double().cpu().numpy(), values[0][0, 1:].double().cpu().numpy()
 
     def _contribution(self, attention: np.ndarray, values: np.ndarray, question: str, layer: int) -> np.ndarray:
-        """Return (patches,) contributions, by one layer, to the similarity with the question.
+        """Return (patches,) contributions of a layer to the similarity; 0 without known words.
 
         The class token gets the sum over heads of attention * value, mapped by the layer's output; the last norm centres and weighs it, and
         the projection is compared with the question's. All of it is linear in a patch's contribution, the norm's division aside.

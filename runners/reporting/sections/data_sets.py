@@ -97,9 +97,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def counts_table(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
+def counts_table(statistics: Mapping[str, Any], category_order: Sequence[str] = ()) -> Sheet:
     """Return a table of images and questions by split and category (the paper's Table 1)."""
-    names = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
+    names = sorted(statistics["categories"], key=lambda c: (category_order.index(c) if c in category_order else len(category_order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
     rows = []

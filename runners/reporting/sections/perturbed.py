@@ -84,12 +84,12 @@ ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "sc
 """Which input has everything that a kind of grid shows."""
 
 
-def _not_shown(count: int, limit: int, plural: str, path: str | None) -> str:
+def _not_shown(n_items: int, max_shown: int, plural: str, table_path: str | None) -> str:
     """Return a sentence on how many items are not shown, and where they are; "" if none."""
-    if count <= limit:
+    if n_items <= max_shown:
         return ""
-    where = say.ALL_ARE_IN.format(path=visible(path, 200)) if path else ""
-    return say.FIRST_OF_KIND_SHOWN.format(shown=limit, n=count, what=plural, where=where)
+    where = say.ALL_ARE_IN.format(path=visible(table_path, 200)) if table_path else ""
+    return say.FIRST_OF_KIND_SHOWN.format(shown=max_shown, n=n_items, what=plural, where=where)
 
 
 def _unscored(variants: list[str]) -> str:
@@ -100,10 +100,12 @@ def _unscored(variants: list[str]) -> str:
     return say.LEFT_OUT.format(names=names, why=NO_REFERENCE)
 
 
-def _column_heading(variant: str, variant_facts: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
+def _column_heading(
+    variant: str, variant_facts: dict[str, Any], unchanged_share: float | None, why_collapsed: str | None
+) -> tuple[str, str]:
     """Return (heading, small text: strength, unchanged inputs, collapse) of a variant column."""
     name, strength = variant_heading(variant, variant_facts)
-    parts = [strength, f"{percent(unchanged, 0)} unchanged" if unchanged else "", "collapse" if collapsed else ""]
+    parts = [strength, f"{percent(unchanged_share, 0)} unchanged" if unchanged_share else "", "collapse" if why_collapsed else ""]
     return name, " · ".join(p for p in parts if p)
 
 

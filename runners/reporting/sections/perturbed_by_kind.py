@@ -52,17 +52,19 @@ def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: 
     return heats
 
 
-def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
+def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None) -> HeatCell:
     if row is None or row["value"] is None:
         return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else say.NOT_MEASURED, undefined=row is not None)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
     if row["collapsed"]:
         return HeatCell(rounded(row), "collapse", title=f"{title}; {visible(row['collapsed'], 200)}")
-    heat, _ = shade(row["value"], most)
+    heat, _ = shade(row["value"], full_colour_value)
     return HeatCell(rounded(row), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
-def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[tuple[str, list[HeatMap]]]:
+def hcc_by_kind(
+    results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests
+) -> list[tuple[str, list[HeatMap]]]:
     """Return (title, heat maps) of HCC per model, dataset and kind: estimators by variants.
 
     The paper's Figures 3 and 14 to 25.
@@ -73,7 +75,7 @@ def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any]
     figures = []
     for (model, dataset, part), of in rows.group_by("model", "dataset", "slice", maintain_order=True):
         cells = {(r["metric"], r["variant"]): r for r in of.iter_rows(named=True)}
-        variants = [v for v in order if any(k[1] == v for k in cells)]
+        variants = [v for v in variant_order if any(k[1] == v for k in cells)]
         body = []
         for metric in dict.fromkeys(k[0] for k in cells):
             p = tested.of(str(model), str(dataset), metric)
@@ -87,7 +89,7 @@ def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any]
     return figures
 
 
-def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
+def _coefficient(row: dict[str, Any] | None, full_colour_value: float, p: float | None) -> HeatCell:
     """Return the heat-map cell of one hallucination change correlation."""
     if row is None:
         return HeatCell("–", title=say.NOT_MEASURED)
@@ -95,7 +97,7 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
         return HeatCell("undefined", visible(row["why"] or "", 80), title=counted(row), undefined=True)
     if row["collapsed"]:
         return HeatCell(rounded(row), "collapse", title=visible(row["collapsed"], 200))
-    heat, tone = shade(row["value"], most)
+    heat, tone = shade(row["value"], full_colour_value)
     clear = p is not None and p < SURE and excludes_zero(row)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
     return HeatCell(rounded(row), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")

@@ -97,17 +97,20 @@ def _chosen(results: Report, dataset: str, model: str, answers: pl.DataFrame) ->
     return str(min(most, key=lambda s: (s not in right, hashlib.sha256(f"{results.stage.seed}\x00{s}".encode()).digest())))
 
 
-def _tiles(results: Report, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
-    """Return the tiles of the clean question and of its variants by modality."""
+def _tiles(results: Report, name: str, sample_id: str, answers_by_model: dict[str, dict[str, str]]) -> list[Tile]:
+    """Return the tiles of the clean question and of up to MOST variants, by modality."""
     stage = results.stage
-    there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]
+    there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in answers_by_model.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
     dataset = DatasetFolder(name, Path(stage.inputs["datasets"][name]))
     row = next(i for i, s in enumerate(dataset.samples) if s["sample_id"] == sample_id)
     clean = dataset.item(row)
     selection = entries[: MOST + 1]
     variants = zip(selection, read_variants(selection, stage.inputs.get("perturbed")), strict=True)
-    tiles = [_tile(entry.get("plugin") or "", variant, variant.item(dataset, row), clean, stage.seed, texts) for entry, variant in variants]
+    tiles = [
+        _tile(entry.get("plugin") or "", variant, variant.item(dataset, row), clean, stage.seed, answers_by_model)
+        for entry, variant in variants
+    ]
     for tile in tiles[1:]:
         tile.picture = tile.picture if tile.picture != tiles[0].picture else ""
     return tiles

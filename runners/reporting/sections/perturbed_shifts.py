@@ -56,20 +56,22 @@ def _split_evenly(names: list[str], max_names: int) -> list[list[str]]:
     return [names[start : start + each] for start in range(0, len(names), each)]
 
 
-def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], coloured_names: list[str]) -> list[Figure]:
+def _figures(title: str, frame: pl.DataFrame, series_column: str, series_order: list[str], coloured_names: list[str]) -> list[Figure]:
     """Return a figure with a panel per sweep, in a list; [] without rows."""
     if frame.is_empty():
         return []
     figure = Figure(title, say.BANDS_IF_FEW)
-    text = display_name if series == "estimator" else brief
-    names = [text(o) for o in colour_order(order, coloured_names)]
-    figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, coloured_names)
+    text = display_name if series_column == "estimator" else brief
+    names = [text(o) for o in colour_order(series_order, coloured_names)]
+    figure.legend = (
+        [(SERIES[i], n) for i, n in enumerate(names)] if series_column == "estimator" else model_legend(series_order, coloured_names)
+    )
     body = []
     for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
-        measured = part.sort(series, "strength").to_dicts()
+        measured = part.sort(series_column, "strength").to_dicts()
         rows = [
             {
-                "model": text(r[series]),
+                "model": text(r[series_column]),
                 "x": r["strength"],
                 "value": r["value"],
                 "low": end_or_value(r["low"], r),
@@ -82,8 +84,8 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], col
         note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
         svg = charts.lines(rows, names, visible(str(parameter), 40), _axis(str(metric)))
         figure.panels.append(Panel(heading, svg, note))
-        body += [[heading, text(r[series]), f"{r['strength']:g}", rounded(r) + aside(between(r))] for r in measured]
-    figure.table = (["sweep", series, "strength", "value (interval)"], body)
+        body += [[heading, text(r[series_column]), f"{r['strength']:g}", rounded(r) + aside(between(r))] for r in measured]
+    figure.table = (["sweep", series_column, "strength", "value (interval)"], body)
     return [figure.trimmed()]
 
 
@@ -92,7 +94,7 @@ def _axis(metric: str) -> str:
     return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, heading_name(plugin))
 
 
-def coverage(results: Report, order: list[str]) -> list[Figure]:
+def coverage(results: Report, variant_order: list[str]) -> list[Figure]:
     """Return figures of conformal coverage on every variant, against its target, per dataset."""
     figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
@@ -100,7 +102,7 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
         labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
         figure = Figure(say.COVERAGE_UNDER_PERTURBATION.format(dataset=brief(dataset)), wide=True)
         rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
-        variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
+        variants = [CLEAN, *(v for v in variant_order if v in set(rows["variant"]))]
         body: dict[tuple[str, str], list[str]] = {}
         short, measured, models = 0, 0, [m for m in results.models if m in set(rows["model"])]
         for label in labels:

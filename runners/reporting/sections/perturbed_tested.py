@@ -40,14 +40,16 @@ class EffectTests:
                 self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]
         return self._found.get((model, dataset, metric), {})
 
-    def sheet(self, order: list[str], about: dict[str, Any]) -> Sheet | None:
+    def sheet(self, variant_order: list[str], variant_facts: dict[str, Any]) -> Sheet | None:
         """Return a table of significant tests and least p per perturbation; None without tests."""
         rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []
-        for variant in [v for v in order if any(r["variant"] == v for r in rows)]:
+        for variant in [v for v in variant_order if any(r["variant"] == v for r in rows)]:
             of = {p: [r for r in rows if r["variant"] == variant and self.plugins.get(r["metric"]) == p] for p in plugins}
-            body.append([visible(variant, 80), str(about[variant]["modality"]), *(text for p in plugins for text in self._counted(of[p]))])
+            body.append(
+                [visible(variant, 80), str(variant_facts[variant]["modality"]), *(text for p in plugins for text in self._counted(of[p]))]
+            )
         if not body:
             return None
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]

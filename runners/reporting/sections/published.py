@@ -172,10 +172,10 @@ def title(table: str) -> str:
     return f"{heading_name(plugin)} {display_name(score)}".strip()
 
 
-def our_label(results: Report, table: str, setting: str, **instead: str) -> Label | None:
+def our_label(results: Report, table: str, setting: str, **changed_arguments: str) -> Label | None:
     """Return our metric label for a published table in one setting; None if not measured."""
     plugin, score, arguments = TABLES[table]
-    expected = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
+    expected = {**arguments, **{k: v for k, v in changed_arguments.items() if k in arguments}}
     candidates = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
     refs = {r["label"]: r.get("args", {}) for r in results.stage.params.get("metrics", [])}
 
@@ -299,7 +299,7 @@ def _path(results: Report) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the settings from `published` to `ours` with the least sum of squared changes."""
+    """Return the settings from `published` to `ours` by least sum of squared factor changes."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):

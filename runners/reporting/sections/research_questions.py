@@ -78,7 +78,7 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences: how many cells of a heat map differ from chance, and the extreme ones."""
+    """Return sentences on URR (`kind` rises) or HCC (warns): cells unlike chance, extremes."""
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:

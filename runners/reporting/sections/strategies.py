@@ -281,7 +281,7 @@ def _sizes(results: Report, dataset: str, categories: Sequence[str]) -> str:
 
 
 def mean_over_categories(results: Report, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
-    """Return the unweighted mean of a model's scores over categories; NaN if one is undefined."""
+    """Return the unweighted mean of a model's scores over categories; NaN if one is missing."""
     values = [(results.clean.get((model, dataset, f"category={c}", label.text)) or {}).get("value") for c in categories]
     return float(np.mean([math.nan if v is None else v for v in values])) if values else math.nan
 

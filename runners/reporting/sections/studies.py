@@ -101,7 +101,7 @@ def ranks(results: Report) -> list[Figure]:
 
 
 def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
-    """Return model -> values of the labels, on a dataset or ("") the mean over datasets."""
+    """Return model -> values of all labels, on a dataset or ("") the mean over two or more."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
     for model in results.models:
@@ -204,13 +204,13 @@ def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[
 
 
 def _differences(
-    results: Report, dataset: str, heads: tuple[str, str], pairs: Iterable[tuple[str, str]]
+    results: Report, dataset: str, model_headings: tuple[str, str], pairs: Iterable[tuple[str, str]]
 ) -> tuple[list[str], list[list[str]]] | None:
     """Return (headings, rows) of the corrected tests of pairs of models; None if none."""
     labels = _quality(results, dataset)
     rows = [[brief(a), brief(b), *(_difference(results, dataset, a, b, label) for label in labels)] for a, b in pairs]
     body = [row for row in rows if any(row[2:])]
-    return ([*heads, *(f"{heading_without_arrow(label)}, difference" for label in labels)], body) if body else None
+    return ([*model_headings, *(f"{heading_without_arrow(label)}, difference" for label in labels)], body) if body else None
 
 
 def _difference(results: Report, dataset: str, a: str, b: str, label: Label) -> str:

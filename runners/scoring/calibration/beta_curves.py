@@ -47,7 +47,7 @@ def _fit_constrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
 
 
 def _is_separated_upward(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """Return (B,) whether all right answers score at least as high as all wrong ones."""
+    """Return (B,) whether right answers of weight > 0 score at least as high as wrong ones."""
     least_right = np.where((weights > 0) & (right > 0), score, np.inf).min(axis=1)
     most_wrong = np.where((weights > 0) & (right < 1), score, -np.inf).max(axis=1)
     return np.asarray(least_right >= most_wrong)
@@ -58,7 +58,7 @@ def _design(ends: Floats) -> Floats:
 
 
 def _fit_unconstrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
-    """Return (B, 3) fits of beta curves, slopes of any sign; NaN if the loss has no minimum."""
+    """Return (B, 3) beta curves of any slope from (n, 2) `ends`, ln p and -ln(1 - p); or NaN."""
     middle, scale = ends.mean(axis=0), ends.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(middle)), scale, 1.0)
     x = _design((ends - middle) / scale)

@@ -29,7 +29,7 @@ UNITS: Mapping[Unit, str] = {"group": "groups of questions", **dict.fromkeys(("q
 
 
 def exchangeable_unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
-    """Return the unit that is exchangeable under a conformal setting; `none` if there is none."""
+    """Return what is exchangeable under a setting: "question", "split", "group" or "none"."""
     groups = samples.groups[samples.n_options > 0]
     if len(np.unique(groups)) == len(groups):
         return "question"
@@ -109,7 +109,7 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 
 
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
-    """Return the 95% Beta-binomial range of test coverage; of several parts, of their sum.
+    """Return the 95% Beta-binomial range of test coverage, over all question parts in sum.
 
     Args:
         alpha: error that is allowed.
@@ -137,7 +137,7 @@ def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: 
 
 
 def _covered(rows: int, units: int, each: float, alpha: float, quantile: str) -> Floats:
-    """Return (rows + 1,) probabilities that 0, 1, ... `rows` test rows are covered."""
+    """Return (rows + 1,) chances that 0 to `rows` are covered; `each`: rows a unit is worth."""
     from scipy.special import gammaln
 
     k, n = float(order_statistic(units, alpha, quantile)), float(units)

@@ -103,7 +103,7 @@ class Redraw:
     _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
-        """Return (B,) thresholds, +inf with too few calibration rows; (B, P) with P parts."""
+        """Return (B,) thresholds, +inf: too few rows calibrate; (B, P) with P question parts."""
         return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """Yield (b, n) `covered` and `set_size` of b resamples, by their thresholds per part."""
+        """Yield (b, n) `covered` and `set_size` of b resamples, by thresholds per question part."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
@@ -142,13 +142,13 @@ class Redraw:
             yield {"covered": covered, "set_size": size}
 
     def sets(self, rows: Ints, limit: float) -> dict[str, Floats]:
-        """Return the (len(rows),) columns `covered` and `set_size` of some rows at one threshold."""
+        """Return columns `covered` and `set_size` of `rows`, (len(rows),), at threshold `limit`."""
         inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
 
     def steps(self, resamples: Resamples) -> list[Steps]:
-        """Return the sets at all thresholds of the resamples, ascending; one Steps per part."""
+        """Return the sets at all resampled thresholds, ascending; one Steps per question part."""
         return self._steps.get(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
 
     def _make_steps(self, limits: Floats) -> Iterator[Steps]:

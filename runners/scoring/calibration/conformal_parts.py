@@ -47,24 +47,24 @@ class QuestionParts:
         """Return the partition field, or its description if it concerns the right option."""
         return OPTION_PARTS.get(self.per, self.per)
 
-    def thresholds(self, own: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
-        """Return (P,) thresholds of the parts, from calibration scores; NaN with too few units."""
-        of_part = [~np.isnan(own) & (self.of_row == p) for p in range(len(self.names))]
-        limits = [threshold(own[rows], alpha, quantile, units[rows]) for rows in of_part]
+    def thresholds(self, scores: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
+        """Return (P,) thresholds of the parts, NaN with too few units; (n,) scores, NaN: unused."""
+        of_part = [~np.isnan(scores) & (self.of_row == p) for p in range(len(self.names))]
+        limits = [threshold(scores[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return (n, K) each option's threshold; NaN or, if parts are labels, +inf without one."""
+        """Return (n, K) thresholds per option from the parts' (P,) `limits`; NaN or +inf for none."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
 
     def lacks_threshold(self, limits: Floats) -> NDArray[np.bool_]:
-        """Return (n,) True for rows of no part, or of a part without a threshold."""
+        """Return (n,) True for rows of no part, or of a part whose threshold in `limits` is NaN."""
         return np.asarray(np.isnan(np.append(limits, math.nan)[self.of_row]))
 
     def why_incomplete(self, limits: Floats) -> str:
-        """Return a sentence on parts without a threshold and the remedy; "" if all have one."""
+        """Return a sentence on parts with a NaN in `limits`, and the remedy; "" if all have one."""
         there = np.bincount(self.of_row[self.of_row >= 0], minlength=len(self.names)) > 0
         names = [name for name, limit, any_row in zip(self.names, limits, there, strict=True) if any_row and np.isnan(limit)]
         sentences = []

@@ -60,7 +60,7 @@ class Recalibration:
 
     @property
     def rows(self) -> Ints:
-        """Return the indices of the cell's rows that the calibrator is fitted on."""
+        """Return the cell's row indices that the calibrator is fitted on; none if held out."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(part.rows for part in self.parts if part.held is None)])
 
     def groups(self, resamples: Resamples) -> int:
@@ -76,14 +76,14 @@ class Recalibration:
         return FirstResamples(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Yield (b, n) recalibrated columns by name, b resamples at a time, each by its own fit."""
+        """Yield each resample's recalibrated columns, (b, n) by name, NaN where rows calibrate."""
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
         return iter(self._last.get(source, lambda: list(self._chunks(resamples)), second_key=resamples.times))
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Yield recalibrated (b, n) columns by name, b resamples at a time."""
+        """Yield recalibrated (b, n) columns, NaN where rows calibrate, b resamples at a time."""
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
         step, before = max(1, AT_ONCE // max(1, width)), 0
         for block in resamples.blocks():
@@ -102,7 +102,7 @@ class Recalibration:
         return whole
 
     def on_common_rows(self, other: Recalibration) -> Recalibration:
-        """Return a copy without the rows that calibrate `other`, or have no confidence there."""
+        """Return a copy: rows that calibrate `other` calibrate too, values it lacks are NaN."""
         columns = {}
         for name in self.columns.keys() & other.columns.keys():
             columns[name] = np.where(np.isnan(other.columns[name]), np.nan, self.columns[name])
@@ -136,7 +136,7 @@ class Scores:
     uncertainties: Mapping[str, Floats]
 
     def column(self, estimator: str) -> Floats:
-        """Return (n,) scores, higher = likelier right: log odds of confidence, or -`estimator`."""
+        """Return (n,) scores, higher = likelier right: -`estimator`; "": log odds of confidence."""
         return -self.uncertainties[estimator] if estimator else log_odds(self.confidence)
 
 

@@ -68,7 +68,7 @@ def _inverse_temperatures(z: Floats, target: Floats, weights: Floats, start: flo
 
 
 def softmax_at_temperatures(logits: Floats, temperature: Floats) -> Floats:
-    """Return (B, m, K) softmax of logits over each temperature; NaN where no option."""
+    """Return (B, m, K) softmax of (m, K) logits over (B,) temperatures; NaN where no option."""
     z = logits - np.nanmax(logits, axis=1, keepdims=True)
     powers = np.exp(z / temperature[:, None, None])
     return np.asarray(powers / np.nansum(powers, axis=2, keepdims=True))
@@ -111,7 +111,7 @@ def sigmoids(
 def _limit_slopes(
     x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]
 ) -> Floats:
-    """Return the (B, 2) fits, refitted at the better limit where the slope is outside them."""
+    """Refit those of (B, 2) `fits` whose slope is outside the limits, in place; return `fits`."""
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits
@@ -188,7 +188,7 @@ def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats, p: Floats) -> F
 
 
 def _sums(weights: Floats, values: Floats, columns: Floats) -> Floats:
-    """Return (B, k) weighted sums of values (B, n) times columns (n, k); values (1, n) are common to all resamples."""
+    """Return (B, k) weighted sums of values (B or 1, n) times columns (n, k)."""
     return np.asarray(weights @ (values.T * columns) if len(values) == 1 else (weights * values) @ columns)
 
 

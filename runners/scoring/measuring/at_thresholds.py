@@ -131,7 +131,7 @@ class _States:
 
 
 def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
-    """Return the states of a task's prediction sets: one _States per part of the questions."""
+    """Return the states of a task's prediction sets: one _States per question part."""
     assert task.redraw is not None
     of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
     of_task[task.of_cell] = np.arange(len(task.rows))

@@ -150,7 +150,7 @@ def mean_of_types_interval(
 
 
 def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
-    """Return the (low, high) interval of a sum, by the half-widths of its parts' intervals.
+    """Return the (low, high) interval of a sum, by the half-widths of its terms' intervals.
 
     Args:
         value: The sum.

@@ -141,7 +141,7 @@ def _add_open_answers(
 def _add_abstention_columns(
     samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]
 ) -> None:
-    """Add the abstention columns for all questions of a kind, also for unanswered ones.
+    """Add abstention columns for all questions in mask `of`, also for unanswered ones.
 
     Unanswered questions then count as unscored in the right place.
     """

@@ -55,7 +55,7 @@ class Curves:
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:
-    """Yield (low edge, high edge, mean confidence, accuracy, rows, bar low, bar high) per bin.
+    """Yield (bin low, high, mean confidence, accuracy, rows, bar low, high) per non-empty bin.
 
     The bar holds the accuracy of 95% of samples if answers are calibrated (Broecker, Smith, 2007), with groups of answers.
     """
@@ -68,7 +68,7 @@ def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Ite
 
 
 def risk_coverage(confidence: Floats, correct: Floats) -> Iterator[tuple[float, float]]:
-    """Yield (coverage, error rate of answered questions) as the confidence threshold falls.
+    """Yield (coverage, error rate of answered questions) as the threshold falls, if any.
 
     Equal confidences are answered together or not at all. At most POINTS points, full coverage always among them.
     """

@@ -127,7 +127,7 @@ class Readings:
 def _readings_on(
     metric: Metric, selection: RowSelection, universe: NDArray[np.int64], slice_of_macro: str
 ) -> Iterator[tuple[str, list[Readings]]]:
-    """Yield (label, readings whose values it averages) for each label of a metric."""
+    """Yield (label, the columns and rows that its value averages over) per label of a metric."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], Readings] = {}  # settings whose columns are equal have one value
@@ -200,7 +200,7 @@ def why_absent(metric: Metric, cell: Cell) -> str:
 
 
 def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
-    """Yield a task per reading, in order, with its point estimate but without resamples."""
+    """Yield a task per set of columns and rows, in order; point estimate, no resamples."""
     estimates: dict[int, tuple[float, RecordedSums]] = {}
     together: list[Readings] = []
     for one in readings:
@@ -216,7 +216,7 @@ def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]
 
 
 def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
-    """Return (the metric's value, what it summed) by id of the reading."""
+    """Return {id(readings): (the metric's value, sums it took)}, all in one call; {} if none."""
     if not readings:
         return {}
     by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)

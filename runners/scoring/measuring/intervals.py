@@ -81,7 +81,7 @@ def _macro_average_interval(one: Measured, level: float) -> Limits:
 
 
 def freedom_of(one: Measured, groups: int) -> float:
-    """Return the degrees of freedom of a value's standard error, calibration groups included."""
+    """Return an error's degrees of freedom, at least 1; `groups`: used if the value has none."""
     freedom = degrees_of_freedom(one.value, one.deleted, groups if one.units is None else one.units, False)
     return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
 

@@ -127,108 +127,108 @@ class MetricTask:
         return self.recorded.only_sums and self.metric.is_row_by_row
 
 
-def mean_of(parts: list[Measured]) -> Measured:
-    """Return the mean of values over scores, then over slices, resample by resample."""
-    slices = list(dict.fromkeys(p.slice_of_macro for p in parts))
+def mean_of(measured: list[Measured]) -> Measured:
+    """Return the mean of measured values, over scores and then slices, resample by resample."""
+    slices = list(dict.fromkeys(p.slice_of_macro for p in measured))
     if slices == [""]:
-        return _mean_over_scores(parts)
-    return macro_average([_mean_over_scores([p for p in parts if p.slice_of_macro == name]) for name in slices])
+        return _mean_over_scores(measured)
+    return macro_average([_mean_over_scores([p for p in measured if p.slice_of_macro == name]) for name in slices])
 
 
-def _mean_over_scores(parts: list[Measured]) -> Measured:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = {len(p.resampled) for p in parts}
-    first = parts[0]
+def _mean_over_scores(measured: list[Measured]) -> Measured:
+    if len(measured) == 1:
+        return measured[0]
+    lengths = {len(p.resampled) for p in measured}
+    first = measured[0]
     return Measured(
-        float(np.mean([p.value for p in parts])),
-        np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
-        min(p.n for p in parts),
-        max(p.n_unscored for p in parts),
-        next((p.why for p in parts if p.why), ""),
+        float(np.mean([p.value for p in measured])),
+        np.mean([p.resampled for p in measured], axis=0) if len(lengths) == 1 else np.empty(0),
+        min(p.n for p in measured),
+        max(p.n_unscored for p in measured),
+        next((p.why for p in measured if p.why), ""),
         first.why_unscored,
         first.method,
         first.groups,
         first.units,
-        next((p.rare for p in parts if p.rare), ""),
+        next((p.rare for p in measured if p.rare), ""),
         None,
-        _mean_given(parts),
+        _mean_given(measured),
         first.calibrating,
         why_no_interval=first.why_no_interval,
-        deleted=mean_jackknife(parts),
-        bounds=mean_bounds(parts),
-        scored_share=min(p.scored_share for p in parts),
+        deleted=mean_jackknife(measured),
+        bounds=mean_bounds(measured),
+        scored_share=min(p.scored_share for p in measured),
         slice_of_macro=first.slice_of_macro,
         group_codes=first.group_codes,
     )
 
 
-def mean_jackknife(parts: Sequence[Measured]) -> Floats:
-    """Return the means of jackknife values, position by position; empty if lengths differ."""
-    lengths = {len(p.deleted) for p in parts}
-    return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
+def mean_jackknife(measured: Sequence[Measured]) -> Floats:
+    """Return means of the values' jackknife arrays, by index; empty if their lengths differ."""
+    lengths = {len(p.deleted) for p in measured}
+    return np.asarray(np.mean([p.deleted for p in measured], axis=0)) if len(lengths) == 1 else np.empty(0)
 
 
-def macro_average(parts: Sequence[Measured]) -> Measured:
+def macro_average(measured: Sequence[Measured]) -> Measured:
     """Return the mean of the values of slices, each counting alike, resample by resample.
 
     Rows are summed and groups united. The average is undefined if one of the values is, and the reason names its slice.
     """
-    first = parts[0]
-    undefined = next((p for p in parts if math.isnan(p.value)), None)
-    same_length = len({len(p.resampled) for p in parts}) == 1
-    codes = [p.group_codes for p in parts if p.group_codes is not None]
-    groups = len(np.unique(np.concatenate(codes))) if len(codes) == len(parts) else None
+    first = measured[0]
+    undefined = next((p for p in measured if math.isnan(p.value)), None)
+    same_length = len({len(p.resampled) for p in measured}) == 1
+    codes = [p.group_codes for p in measured if p.group_codes is not None]
+    groups = len(np.unique(np.concatenate(codes))) if len(codes) == len(measured) else None
     return Measured(
-        float(np.mean([p.value for p in parts])),
-        np.mean([p.resampled for p in parts], axis=0) if same_length else np.empty(0),
-        sum(p.n for p in parts),
-        sum(p.n_unscored for p in parts),
+        float(np.mean([p.value for p in measured])),
+        np.mean([p.resampled for p in measured], axis=0) if same_length else np.empty(0),
+        sum(p.n for p in measured),
+        sum(p.n_unscored for p in measured),
         "" if undefined is None else f"{undefined.slice_of_macro}: {undefined.why}",
-        next((f"{p.slice_of_macro}: {p.why_unscored}" for p in parts if p.why_unscored), ""),
+        next((f"{p.slice_of_macro}: {p.why_unscored}" for p in measured if p.why_unscored), ""),
         MACRO,
         groups,
         groups,
-        next((f"{p.slice_of_macro}: {p.rare}" for p in parts if p.rare), ""),
+        next((f"{p.slice_of_macro}: {p.rare}" for p in measured if p.rare), ""),
         None,
-        _mean_given(list(parts)),
-        _fewest_calibrating(parts),
+        _mean_given(list(measured)),
+        _fewest_calibrating(measured),
         why_no_interval=first.why_no_interval,
         recalibrated=first.recalibrated,
-        deleted=mean_jackknife(parts),
-        bounds=mean_bounds(parts),
-        chance=float(np.mean([p.chance for p in parts])),
-        scored_share=_scored_share(parts),
-        if_unread=_mean_if_unread(parts),
-        averaged=parts,
+        deleted=mean_jackknife(measured),
+        bounds=mean_bounds(measured),
+        chance=float(np.mean([p.chance for p in measured])),
+        scored_share=_scored_share(measured),
+        if_unread=_mean_if_unread(measured),
+        averaged=measured,
     )
 
 
-def _fewest_calibrating(parts: Sequence[Measured]) -> int | None:
-    return min((p.calibrating for p in parts if p.calibrating is not None), default=None)
+def _fewest_calibrating(measured: Sequence[Measured]) -> int | None:
+    return min((p.calibrating for p in measured if p.calibrating is not None), default=None)
 
 
-def _scored_share(parts: Sequence[Measured]) -> float:
+def _scored_share(measured: Sequence[Measured]) -> float:
     """Return the scored share of all slices' rows together; NaN if a slice has no scored row."""
-    if not all(p.scored_share > 0 for p in parts):
+    if not all(p.scored_share > 0 for p in measured):
         return math.nan
-    return sum(p.n for p in parts) / sum(p.n / p.scored_share for p in parts)
+    return sum(p.n for p in measured) / sum(p.n / p.scored_share for p in measured)
 
 
-def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
+def _mean_if_unread(measured: Sequence[Measured]) -> Bounds:
     """Return (mean value if unread answers were wrong, if right); NaN if none is unread."""
-    if all(math.isnan(p.if_unread[0]) for p in parts):
+    if all(math.isnan(p.if_unread[0]) for p in measured):
         return UNKNOWN
-    wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in parts], axis=0)
+    wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in measured], axis=0)
     return float(wrong), float(right)
 
 
-def mean_bounds(parts: Sequence[Measured]) -> Bounds:
+def mean_bounds(measured: Sequence[Measured]) -> Bounds:
     """Return the (lowest, highest) possible mean of values, from the bounds of each."""
-    lows, highs = zip(*(p.bounds for p in parts), strict=True)
-    return sum(lows) / len(parts), sum(highs) / len(parts)
+    lows, highs = zip(*(p.bounds for p in measured), strict=True)
+    return sum(lows) / len(measured), sum(highs) / len(measured)
 
 
-def _mean_given(parts: list[Measured]) -> Floats | None:
-    values = [p.given for p in parts if p.given is not None]
-    return np.asarray(np.mean(values, axis=0)) if len(values) == len(parts) and len({len(g) for g in values}) == 1 else None
+def _mean_given(measured: list[Measured]) -> Floats | None:
+    values = [p.given for p in measured if p.given is not None]
+    return np.asarray(np.mean(values, axis=0)) if len(values) == len(measured) and len({len(g) for g in values}) == 1 else None

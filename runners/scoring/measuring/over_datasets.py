@@ -41,7 +41,7 @@ class OverDatasets:
     values: dict[Key, dict[str, DatasetValue]] = field(default_factory=dict)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Add a cell's values on one slice, if it holds all rows or is a macro average."""
+        """Add a cell's values on a slice of all rows or a macro average; ignore other slices."""
         if part.label != ALL and not part.macro:
             return
         for (label, measured), ends in zip(values, limits, strict=True):

@@ -37,7 +37,7 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 def read_cells(
     stage: Stage, samples: Samples, tables: Tables, only: str | None = None, variants: Collection[str] | None = None
 ) -> Iterator[Cell]:
-    """Yield a dataset's cells, model by model and variant by variant, with clean values added.
+    """Yield a dataset's cells of all models (or `only` one), by variant, with clean values.
 
     Models come by name, or `only` one; variants in the order of their generations.
 
@@ -50,7 +50,7 @@ def read_cells(
 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str, chosen: Collection[str] | None) -> Iterator[Cell]:
-    """Yield the cells of one model; its table is released before the next model's is read."""
+    """Yield one model's cells, of all variants (`chosen` None) or the chosen ones."""
     answers = greedy_by_variant(
         path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
     )

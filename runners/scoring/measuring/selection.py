@@ -47,7 +47,7 @@ class ScoredRows:
 
     @cached_property
     def of_cell(self) -> NDArray[np.int64]:
-        """Return the places of the scored rows in the cell."""
+        """Return the scored rows' row indices in the cell."""
         return self.universe[self.scored]
 
     @cached_property
@@ -72,13 +72,13 @@ class ScoredRows:
 
     @cached_property
     def units(self) -> float:
-        """Return the effective number of groups that the metric is over, as `limits.effective_units`."""
+        """Return the effective number of groups (`limits.effective_units`) the metric is over."""
         rows = self._counted_rows
         return float(rows.sum() ** 2 / max(1, rows @ rows))
 
     @cached_property
     def group_places(self) -> NDArray[np.int64]:
-        """Return the place of each scored row's group among the groups."""
+        """Return each scored row's index into the scored rows' groups."""
         return number_groups(self.group)[0]
 
 

@@ -20,7 +20,7 @@ MAX_KEPT_COUNTS = 48_000_000
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
-    """Return slices with resamples: all rows first, each field's values, macro averages.
+    """Return slices of `times` resamples: all rows, each value of fields, macro averages.
 
     The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
     differences between them can be paired. Macro averages have the resamples of all rows.

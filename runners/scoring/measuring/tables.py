@@ -111,7 +111,7 @@ class Tables:
     def _split(
         self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
     ) -> CellRows:
-        """Return, by cell, the rows of the table `name`, then of `other`; absent inputs skipped."""
+        """Return, by cell, rows of tables `name`, then `other`; `words`: columns of few texts."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
         return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 

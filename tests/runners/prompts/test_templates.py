@@ -70,5 +70,5 @@ def test_every_prompt_of_ours_can_be_read():
 )
 def test_a_confidence_target_is_stated_and_can_be_declined(prompt, choices, said):
     questions = SimpleNamespace(samples=[{"choices": choices}], hints=[""])
-    found = find_misfit(Prompt(confidence_target=0.75, **prompt), questions, judges_words=True)
+    found = find_misfit(Prompt(confidence_target=0.75, **prompt), questions, judge_reads_words=True)
     assert found.startswith(said) and bool(found) == bool(said)
