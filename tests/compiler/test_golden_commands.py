@@ -9,10 +9,12 @@ import contextlib
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import publish
@@ -21,7 +23,6 @@ from qualm.registry.plugins.registry import ROOT
 from tests.support.checks.held_numbers import held
 from tests.support.processes.command_line import qualm
 from tests.support.projects.recorded import record_results
-from tests.support.projects.viewed_project import viewed_project
 
 COMMANDS = [
     "show small",
@@ -60,8 +61,8 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory):
-    viewed = viewed_project(tmp_path_factory.mktemp("commands"))
+def project(copy_viewed: Callable[[Path], Project], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    viewed = copy_viewed(tmp_path_factory.mktemp("commands"))
     record_results(viewed, "small")
     return viewed
 

@@ -22,7 +22,6 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.viewing.chunks import content_of
 from tests.support.projects.finished_project import commit, git
 from tests.support.projects.recorded import record_results
-from tests.support.projects.viewed_project import viewed_project
 
 SCORES, RANKINGS, JUDGEMENTS, METRICS = "scores.parquet", "rankings.parquet", "judgements.parquet", "metrics.json"
 ANSWERS, SCENES = "generations/base/scenes.parquet", "data/scenes/samples.parquet"
@@ -83,10 +82,10 @@ NOT_LOADING = {"answer_source", "located_stage", "shortcuts", "inputs", "is_scor
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(copy_viewed: Callable[[Path], Project], tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A benchmark whose results are as recorded, in git."""
     root = tmp_path_factory.mktemp("recorded")
-    project = viewed_project(root)
+    project = copy_viewed(root)
     (root / ".dvc").mkdir()
     (root / ".dvc/config").write_text("[core]\n    remote = lab\n['remote \"lab\"']\n    url = ../../lab\n")
     (root / ".gitignore").write_text(".qualm/\n/runners\n/registry\n/specs/prompts\n*.parquet\n")

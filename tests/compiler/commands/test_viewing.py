@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from tests.support.projects.viewed_project import viewed_project
+from qualm.compiler.project.checkout import Project
 
 
 def test_what_is_shown_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +38,8 @@ def test_what_is_shown_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return viewed_project(tmp_path_factory.mktemp("viewed")).root
+def root(copy_viewed: Callable[[Path], Project], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_viewed(tmp_path_factory.mktemp("viewed")).root
 
 
 def test_the_page_is_served_until_it_is_interrupted(root: Path) -> None:

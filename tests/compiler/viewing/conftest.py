@@ -1,6 +1,6 @@
 """One small benchmark with results, and its page."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,11 @@ from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.runners.results.results import Results
 from tests.support.processes.chromium import Chromium
-from tests.support.projects.viewed_project import viewed_project
 
 
 @pytest.fixture(scope="session")
-def viewed(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return viewed_project(tmp_path_factory.mktemp("viewed"))
+def viewed(copy_viewed: Callable[[Path], Project], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return copy_viewed(tmp_path_factory.mktemp("viewed"))
 
 
 @pytest.fixture(scope="session")
