@@ -223,7 +223,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     )
     tables = questions_of_variants(stage, root, ["question", "choices", "image_id"])
     if tables is None:
-        count, load = None, each.open(-(-UNKNOWN_QUESTION // 4), image=1)
+        count, load = None, each.open(-(-UNKNOWN_QUESTION // 4), n_images=1)
     else:
         loads = [load for table in tables for load in _loads(table, each)]
         count, load = len(loads), sum(loads, Load())

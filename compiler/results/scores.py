@@ -136,7 +136,7 @@ def conformal_setting(label: str, settings: Sequence[str]) -> str:
 
 
 def conformal_settings(labels: Iterable[str]) -> list[str]:
-    """Return the conformal settings of labels ending in "[SETTING/mean]", each once.
+    """Return the SETTING of all labels that end in "[SETTING/mean]", in order, each once.
 
     Only labels of the mean over scores (`[SETTING/mean]`) count.
     """

@@ -139,9 +139,9 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
     """Print why values or intervals are undefined, and warnings on unscored answers."""
     from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings, lexical_warnings, metric_notes, unscored_warnings
 
-    for line in [*metric_notes(rows, intervals, fold=True), *(few_group_warnings(rows) if intervals else ())]:
+    for line in [*metric_notes(rows, intervals, shorten=True), *(few_group_warnings(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
-    for line in [*unscored_warnings(rows, fold=True), *dispute_warnings(rows), *lexical_warnings(rows)]:
+    for line in [*unscored_warnings(rows, shorten=True), *dispute_warnings(rows), *lexical_warnings(rows)]:
         console.print(Text(say.WARNING, style="bold red") + Text(line, style="red"))
 
 

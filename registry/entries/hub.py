@@ -52,7 +52,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return a hub repository's files that fit `patterns`, at a revision; else FetchError.
+    """Return the files (maybe none) of a hub repository that fit `patterns`; else FetchError.
 
     Raises:
         FetchError: there is none, or the hub does not answer.

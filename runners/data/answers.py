@@ -130,7 +130,7 @@ def open_segments(folder: Path, touch: bool = True) -> Segments:
 
 
 class StoredAnswers(ABC):
-    """Parts of answers stored in some folders, found by key.
+    """Store of answers' parts in some folders, by key; LostError if a key taken is missing.
 
     Opening checks all segments and keeps 40 bytes per part in memory.
 

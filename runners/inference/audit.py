@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> AuditReport:
-    """Recompute up to `max_parts` random stored parts of answers; return a comparison.
+    """Return a comparison of at most `max_parts` random stored parts, computed anew.
 
     Args:
         max_parts: maximum number of answer parts to compute again, over all folders and kinds.

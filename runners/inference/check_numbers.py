@@ -254,7 +254,7 @@ def said_confidence(tested: ModelUnderTest) -> CheckResult:
 
 def own_answer(tested: ModelUnderTest) -> CheckResult:
     """Compare P(yes) and P(True) from the continued cache with those of the whole prompt."""
-    from qualm.runners.inference.hf.own_answer import true_share, yes_share
+    from qualm.runners.inference.hf.own_answer import true_probability, yes_share
 
     worst = 0.0
     for name in ("p_yes", "p_true", "p_true_sampling"):
@@ -267,7 +267,7 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
             turns = verification(case.question, answer, has_image) if name == "p_yes" else messages(text, n_images=has_image)
             prompt = tested.model.render(turns, silent=True)
             logits = tested.plain.logits(prompt, case.image)
-            share = (yes_share if name == "p_yes" else true_share)(tested.model, logits, prompt)[0]
+            share = (yes_share if name == "p_yes" else true_probability)(tested.model, logits, prompt)[0]
             value = next(iter(parts[name].numbers or ()), None)
             if (value is None) != (share is None):
                 what = f"{name} is {value} by continuation and {share} by the whole prompt"

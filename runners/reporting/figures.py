@@ -252,7 +252,7 @@ OWN = "1 − confidence"
 
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
-    """Return rows (estimator, value, verdict right or wrong) of a model's scored answers.
+    """Return rows (estimator, value: higher = less sure, verdict) of a model's scored answers.
 
     Without estimators the value is 1 minus the confidence.
     """

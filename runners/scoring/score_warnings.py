@@ -16,12 +16,12 @@ MAX_NAMES = 4
 """Models that a line of the terminal names."""
 
 
-def unscored_warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
+def unscored_warnings(rows: Iterable[Row], shorten: bool = False) -> list[str]:
     """Return a warning for each dataset and reason that left many answers unscored.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
-        fold: name only the first two of more than MAX_NAMES models.
+        shorten: name only the first two of more than MAX_NAMES models.
     """
     metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
@@ -34,13 +34,14 @@ def unscored_warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
     for (dataset, model, unscored, total, why), metrics in metrics_of.items():
         models_of.setdefault((dataset, unscored, total, why, ", ".join(dict.fromkeys(map(metric_of, metrics)))), []).append(model)
     return [
-        f"{dataset}, {_names(models, fold)}: {_share(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
+        f"{dataset}, {_names(models, shorten)}: {_share(unscored, total, ' of each' if len(models) > 1 else '')} not scored "
+        f"({metrics}): {why}"
         for (dataset, unscored, total, why, metrics), models in models_of.items()
     ]
 
 
-def _names(models: Sequence[str], fold: bool) -> str:
-    if not fold or len(models) <= MAX_NAMES:
+def _names(models: Sequence[str], shorten: bool) -> str:
+    if not shorten or len(models) <= MAX_NAMES:
         return ", ".join(models)
     return f"{len(models)} models, such as {models[0]} and {models[1]}; the report names all"
 
@@ -118,7 +119,7 @@ def few_group_warnings(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def metric_notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False) -> list[str]:
+def metric_notes(rows: Iterable[Row], intervals: bool = True, shorten: bool = False) -> list[str]:
     """Return sentences on metrics' assumptions, and on values or intervals that are missing.
 
     A metric of which this holds in several conformal settings has one line, with their names. Macro averages count as all questions. Other
@@ -127,7 +128,7 @@ def metric_notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False
     Args:
         rows: of LABELLED_SCORES.
         intervals: False leaves out what lacks only an interval.
-        fold: name only the first two of more than MAX_NAMES models.
+        shorten: name only the first two of more than MAX_NAMES models.
     """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
     valued: dict[str, None] = {}
@@ -147,7 +148,7 @@ def metric_notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False
         models += [] if row["model"] in models else [row["model"]]
     labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
-        labels_of.setdefault((dataset, metric_of(metric), what, _names(models, fold), why), []).append(metric)
+        labels_of.setdefault((dataset, metric_of(metric), what, _names(models, shorten), why), []).append(metric)
     known = registry.names("metrics")
     assumes = {name: registry.get("metrics", name).declares.get("assumes") for name in valued if name in known}
     return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [

@@ -204,7 +204,7 @@ def build_recipe(
 
 
 class Shares:
-    """Function that returns a share of a step's batch, for one of several devices."""
+    """Callable (step, part, parts): share `part` of the batch at a step, for one device."""
 
     def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int, image_token: int | None) -> None:
         self.encoder, self.mixture, self.amount, self.filler, self.image_token = encoder, mixture, amount, filler, image_token

@@ -26,7 +26,7 @@ import httpx
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.answers import undefine_invalid
-from qualm.runners.plugins.models._completions import least_entropies, logprobs_in_prompt, option_logits, true_share, yes_share
+from qualm.runners.plugins.models._completions import least_entropies, logprobs_in_prompt, option_logits, true_probability, yes_share
 from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError
 from qualm.runners.servers.replies import Completion
@@ -112,7 +112,7 @@ def _check(reply: Completion, body: dict[str, Any]) -> None:
     for choice in reply.choices:
         _text(choice.text)
         _hold(len(choice.text) <= 128 * body["max_tokens"], f"{len(choice.text)} characters")
-        for name, value in {"true": true_share(choice.tops), "yes": yes_share(choice.tops)}.items():
+        for name, value in {"true": true_probability(choice.tops), "yes": yes_share(choice.tops)}.items():
             _hold(isinstance(value, str) or 0 <= value <= 1.02, f"{name} {value}")
         options = option_logits(choice.tops, 2)
         _hold(isinstance(options, str) or all(-9000 <= p <= 0.02 for p in options), f"options {options}")

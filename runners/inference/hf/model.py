@@ -274,7 +274,7 @@ class HfVlm:
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
-        """Return why the model cannot read prompts with `pictures` images; "" if it can."""
+        """Return why the model cannot read prompts with `pictures` >= 1 images; "" if it can."""
         if self.text_only:
             return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:

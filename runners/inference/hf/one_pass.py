@@ -29,7 +29,7 @@ from qualm.runners.contracts.models import (
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.internals import RequestedInternals
 from qualm.runners.inference.hf.layout import BatchLayout, common_prefix_length, tokens_on_images
-from qualm.runners.inference.hf.own_answer import true_share, yes_share
+from qualm.runners.inference.hf.own_answer import true_probability, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
@@ -299,7 +299,7 @@ def _kept_logits(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     return following
 
 
-_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
+_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_probability, "p_true_sampling": true_probability}
 
 
 def _self_report_prompts(
@@ -356,10 +356,10 @@ class _SelfReports:
         texts, _ = self.prompts(name)
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
-    def _remaining(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Return (rows to continue, unread tokens per prompt, count of tokens read per prompt)."""
-        stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
-        whole = self._whole(name)
+    def _remaining(self, signal: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
+        """Return (rows, unread tokens, counts of read tokens) of the prompts of a signal."""
+        stem, known = self._stem(next((pair for pair in _ALIKE if signal in pair), ()))
+        whole = self._whole(signal)
         # At least one token is read, for its logits.
         starts = [min(common_prefix_length(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
         return stem, [own[start:] for own, start in zip(whole, starts, strict=True)], starts

@@ -31,8 +31,8 @@ def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | 
     return [None if s != s else s for s in shares]
 
 
-def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """Return P("True") per row of logits (rows, V) after the text `prompt`; None if NaN."""
+def true_probability(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
+    """Return P("True") of all tokens, per row of logits (rows, V) after `prompt`; None if NaN."""
     import torch
 
     shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()

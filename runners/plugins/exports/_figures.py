@@ -212,7 +212,7 @@ def _dot(panel: Plot, at: float, value: Value | None, ranked: bool) -> None:
 
 
 def reliability(of: Source) -> Iterator[PrintFigure]:
-    """Yield a figure of accuracy against confidence, a panel per model."""
+    """Yield one figure of accuracy by confidence; NothingToDrawError if no answer has both."""
     frame = of.points("reliability", "bin_low", "bin_high", "confidence", "accuracy", "n")
     frame = frame.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())
     models = of.models(frame)
@@ -250,7 +250,7 @@ def _from_zero(max_value: float) -> tuple[plot.Interval, list[float]]:
 
 
 def risk_coverage(of: Source) -> Iterator[PrintFigure]:
-    """Yield a figure of the error among the surest answers, a panel per model."""
+    """Yield one figure of error by coverage, a panel per model; else NothingToDrawError."""
     frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
     models = of.models(frame)
     if not models:

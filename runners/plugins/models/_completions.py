@@ -34,8 +34,8 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
     return 1 / (1 + math.exp(min(no - yes, 700.0)))
 
 
-def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """Return P("True") at a reply's first position; a reason as text if it is hidden."""
+def true_probability(tops: Sequence[Mapping[str, float]]) -> float | str:
+    """Return the probability of "True" as first token, not relative to "False"; else a reason."""
     first = tops[0] if tops else {}
     logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:

@@ -21,7 +21,7 @@ from qualm.runners.plugins.models._completions import (
     likeliest,
     logprobs_in_prompt,
     option_logits,
-    true_share,
+    true_probability,
     yes_share,
 )
 from qualm.runners.plugins.models._reasoning import separate_thinking
@@ -177,7 +177,7 @@ class OpenAIModel:
         choice, how = separate_thinking(self._ask_once(body, part).choices[0], self.declared)
         if how in REASONS or choice.no_logprobs:
             return PartReply(part, Part(numbers=[]), REASONS.get(how, choice.no_logprobs))
-        share = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
+        share = yes_share(choice.tops) if part == "p_yes" else true_probability(choice.tops)
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
     def _prior(self, part: str, request: Request, image_urls: Sequence[str], greedy: Part) -> PartReply:

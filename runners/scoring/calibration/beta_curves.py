@@ -20,17 +20,17 @@ STEEPEST = 200.0
 """Steepest slope where the other one is 0; larger ones change no answer that a threshold does not separate."""
 
 
-def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
-    """Return (B, 3) parameters a, b, c of beta curves, a, b >= 0; NaN if no loss is least.
+def beta_curves(log_odds: Floats, right: Floats, weights: Any) -> Floats:
+    """Return (B, 3) beta curves' a, b >= 0, c from log odds; NaN if no loss is least.
 
     Args:
-        score: (n,) log odds of the confidence p.
+        log_odds: (n,) log odds of the confidence p.
         right: (n,) 0..1.
         weights: (B, n).
     """
     drawn = np.asarray(weights, dtype=np.float64)
-    ends = np.column_stack([-np.logaddexp(0, -score), np.logaddexp(0, score)])  # ln p and -ln(1 - p)
-    return np.concatenate([_fit_constrained(ends, right, some) for some in blocks(drawn, len(score))])
+    ends = np.column_stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)])  # ln p and -ln(1 - p)
+    return np.concatenate([_fit_constrained(ends, right, some) for some in blocks(drawn, len(log_odds))])
 
 
 def _fit_constrained(ends: Floats, right: Floats, weights: Floats) -> Floats:

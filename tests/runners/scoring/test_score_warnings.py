@@ -75,10 +75,12 @@ def test_metrics_without_a_value_are_one_line_per_reason():
 
 def test_many_models_are_counted_where_lines_are_short():
     many = [row(model=f"m{i:02}", metric="auroc", value=None, n=3, n_unscored=0, why="all are right") for i in range(26)]
-    assert metric_notes(many, fold=True) == ["d: auroc is undefined (26 models, such as m00 and m01; the report names all): all are right"]
-    assert metric_notes(many)[0].count("m") == 26 and metric_notes(many[:4], fold=True) == metric_notes(many[:4])
+    assert metric_notes(many, shorten=True) == [
+        "d: auroc is undefined (26 models, such as m00 and m01; the report names all): all are right"
+    ]
+    assert metric_notes(many)[0].count("m") == 26 and metric_notes(many[:4], shorten=True) == metric_notes(many[:4])
     unscored = [row(model=f"m{i:02}") for i in range(5)]
-    assert unscored_warnings(unscored, fold=True)[0].startswith("d, 5 models, such as m00 and m01; the report names all: ")
+    assert unscored_warnings(unscored, shorten=True)[0].startswith("d, 5 models, such as m00 and m01; the report names all: ")
 
 
 def test_collapses_are_counted_per_model_whatever_the_metric():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.own_answer import spellings, true_share, yes_share
+from qualm.runners.inference.hf.own_answer import spellings, true_probability, yes_share
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.support.models.tiny_models import tiny_qwen2_vl
 
@@ -29,21 +29,21 @@ def test_impossible_is_undefined(model):
     logits = torch.full((2, len(model.tokenizer)), -math.inf, dtype=torch.float64)
     logits[:, 0] = 0.0
     assert yes_share(model, logits, "?") == [None, None]
-    assert true_share(model, logits, "?") == [0.0, 0.0]
+    assert true_probability(model, logits, "?") == [0.0, 0.0]
 
 
 def test_every_spelling_counts(model):
     ids = spellings(model, "True", "?")
     logits = torch.zeros(1, len(model.tokenizer), dtype=torch.float64)
     assert set(ids) == set(model.tokenizer.convert_tokens_to_ids(["True", "ĠTrue"])) - {None}
-    assert true_share(model, logits, "?") == [pytest.approx(len(ids) / len(model.tokenizer))]
+    assert true_probability(model, logits, "?") == [pytest.approx(len(ids) / len(model.tokenizer))]
 
 
 def test_spellings_add_up():
     """A tokenizer that knows the word with and without a space before it."""
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
     p = logits.softmax(1)[0]
-    assert true_share(_Spelt({"True": 1, " True": 3}), logits, "?") == [pytest.approx(float(p[1] + p[3]))]
+    assert true_probability(_Spelt({"True": 1, " True": 3}), logits, "?") == [pytest.approx(float(p[1] + p[3]))]
     found = yes_share(_Spelt({"yes": 0, " Yes": 1, "no": 2, "NO": 3}), logits, "?")
     assert found == [pytest.approx(float(p[:2].sum()))]
 

@@ -8,7 +8,7 @@ from qualm.runners.plugins.models._completions import (
     least_entropies,
     logprobs_in_prompt,
     option_logits,
-    true_share,
+    true_probability,
     yes_share,
 )
 
@@ -22,12 +22,12 @@ def test_letters_are_added_up_over_their_spellings():
 
 def test_yes_and_true():
     tops = [{"Yes": math.log(0.4), "yes": math.log(0.2), "No": math.log(0.2), "True": math.log(0.15), "x": -9.0}]
-    assert yes_share(tops) == pytest.approx(0.6 / 0.8) and true_share(tops) == pytest.approx(0.15)
+    assert yes_share(tops) == pytest.approx(0.6 / 0.8) and true_probability(tops) == pytest.approx(0.15)
     assert yes_share([{"Yes": -0.1, "No": -5000.0}]) == 1.0 and yes_share([{"Yes": -5000.0, "No": -0.1}]) == pytest.approx(0)
     assert yes_share([{"Yes": -0.1}]).startswith("no not among the 1") and yes_share([]).startswith("yes and no not among")
-    assert true_share([{"Yes": -0.1}]).startswith("True not among the 1")
-    assert true_share([{"True": math.log(0.5), " True": -2000.0}]) == pytest.approx(0.5), "however far apart they are"
-    assert true_share([{"True": LEAST_LOGPROB}]).startswith("True not among"), "which says that there is none"
+    assert true_probability([{"Yes": -0.1}]).startswith("True not among the 1")
+    assert true_probability([{"True": math.log(0.5), " True": -2000.0}]) == pytest.approx(0.5), "however far apart they are"
+    assert true_probability([{"True": LEAST_LOGPROB}]).startswith("True not among"), "which says that there is none"
 
 
 def test_the_part_of_the_entropy_that_is_shown():
