@@ -78,7 +78,7 @@ _ANY_SIZE = (f"{GRADIENT}/", f"{EVIDENCE}/")
 
 
 def round_part(name: str, part: Part) -> Part:
-    """Return a copy of a locally computed part with its numbers rounded for storage."""
+    """Return a copy of a computed part (an answer or signal), its numbers rounded for storage."""
 
     def rounded(values: list[float] | None, how: Callable[[float], float] = stored_value) -> list[float] | None:
         return None if values is None else [how(value) for value in values]

@@ -40,7 +40,7 @@ def draw_part(draw: int) -> str:
 
 
 def draw_of(part: str) -> int:
-    """Return the number K of the part `draw K`; 0 for other parts."""
+    """Return the number K in the part name `draw K` (a sampled answer); 0 for other names."""
     return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
 
 
@@ -63,7 +63,7 @@ def internal_of(part: str) -> tuple[Internal, int] | None:
 
 
 def is_signal(part: str) -> bool:
-    """Return True if a part is a signal about answers, not an answer or draw itself."""
+    """Return True if a part name is of a signal about answers, not of an answer or draw."""
     return part not in (ANSWER, OPTIONS) and not draw_of(part)
 
 

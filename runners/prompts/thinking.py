@@ -118,7 +118,7 @@ def parse_thinking(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
 
 
 def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
-    """Return the maximum extra tokens for thinking by a spec's `thinking:`; 0 without thinking.
+    """Return the maximum extra tokens for thinking by a spec's `thinking:`; 0 if it is off.
 
     >>> thinking_budget(None), thinking_budget(False), thinking_budget(True), thinking_budget({"budget": 7})
     (0, 0, 1024, 7)

@@ -105,7 +105,7 @@ class Report:
 
     @cached_property
     def judge(self) -> str:
-        """Return the names of the judges whose ratings are scored, by commas; "" if none."""
+        """Return the names of the judges whose ratings metrics read, by commas; "" if none."""
         rated = not self.source.scan("judgements").filter(pl.col("variant") == CLEAN).head(1).collect().is_empty()
         judges = [self.stage.params.get("judge"), *self.stage.params.get("judge_of", {}).values()]
         return ", ".join(dict.fromkeys(filter(None, judges))) if rated else ""

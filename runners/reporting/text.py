@@ -37,9 +37,9 @@ def number(value: float | None, digits: int = DIGITS) -> str:
     return text.replace("-", "−")
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """Return a share of 1 as text, `80.1%`."""
-    return f"{number(100 * share, digits)}%"
+def percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction of 1 as text in per cent, `80.1%`."""
+    return f"{number(100 * fraction, digits)}%"
 
 
 def decimals(row: Mapping[str, Any]) -> int:

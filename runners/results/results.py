@@ -282,7 +282,7 @@ class Results:
         return scan(self.root / path, SHORTCUTS)
 
     def scored_samples(self, dataset: str) -> pl.DataFrame:
-        """Return the scored questions of a dataset, a row each.
+        """Return the questions in a dataset's scored splits, a row each.
 
         Raises:
             ProjectError: the dataset does not exist or was not built yet.
@@ -292,7 +292,7 @@ class Results:
         return _frame_of(read_scored(self.stage, dataset, str(folder)).table)
 
     def samples(self, dataset: str) -> pl.DataFrame:
-        """Return all questions of a dataset, a row each, including unscored ones.
+        """Return the questions of a dataset in all splits, scored or not, a row each.
 
         Raises:
             ProjectError: the dataset does not exist or was not built yet.

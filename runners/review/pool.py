@@ -191,7 +191,7 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
 
 
 def read_dataset_pool(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
-    """Return a Pool with the scored questions of a dataset; images are read when shown.
+    """Return a Pool with the questions in a dataset's scored splits; images are read if shown.
 
     Args:
         folder: output of its `data` stage.

@@ -40,7 +40,7 @@ def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
 
 
 def _sum_by_score(drawn: Floats, score_index: NDArray[np.int64], n_scores: int) -> Floats:
-    """Return (B, n_scores) sums of `drawn` weights (B, rows) per distinct score (`score_index`)."""
+    """Return (B, n_scores) sums of `drawn` (B, rows) weights per score; `score_index` (rows,)."""
     return np.stack([np.bincount(score_index, of, n_scores) for of in drawn])
 
 

@@ -92,7 +92,7 @@ class ExportContext:
         return f"{self.place}/{name}" if self.place else name
 
     def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
-        """Return setting -> value of how a part's answers were decoded; empty for a recording."""
+        """Return setting -> value of how a part's answers were decoded; {} for a recording."""
         return self.decoding if part.recorded is None else {}
 
     def lose(self, what: str, n: int = 1) -> None:
@@ -160,7 +160,7 @@ class ExportContext:
         return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
-        """Return the LABELLED_SCORES rows of a part (slice "all"); [] before `score` has run."""
+        """Return an export part's LABELLED_SCORES rows (slice "all"); [] before `score` has run."""
         if "scores" not in self.tables:
             return []
         scores = labelled(scan(self.tables["scores"], SCORES))

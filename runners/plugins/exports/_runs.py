@@ -36,7 +36,7 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """Return one TrackedRun per model that was scored or trained.
+    """Return one TrackedRun (for a tracker) per model that has scores or was trained.
 
     A spec without metrics has the models that it trained, with a curve and no score.
 

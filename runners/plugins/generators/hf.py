@@ -244,7 +244,7 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """Return (reply length, whether it has images, temperature), which a batch shares."""
+        """Return (maximum new tokens, has images, temperature), which are equal within a batch."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 

@@ -492,9 +492,9 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
     return marked
 
 
-def _join_run(run: str, marked: Marked) -> str:
-    """Return the one character for a run of options; a new one is added to `marked`."""
-    members = [c for c in run if c in marked.options]
+def _join_run(mention_characters: str, marked: Marked) -> str:
+    """Return the character for adjacent option mentions; add a new one to `marked` if needed."""
+    members = [c for c in mention_characters if c in marked.options]
     named = tuple(option for c in members for option in marked.options[c])
     if len(set(named)) == 1:
         return next((c for c in members if c in marked.marked), members[0])

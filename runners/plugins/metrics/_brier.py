@@ -49,7 +49,7 @@ class Parts:
 
 
 def decompose_brier(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, over: str, bins: int) -> Parts:
-    """Return the (B,) parts of the Brier score over the rows where `chosen` is 1."""
+    """Return the (B,) terms of the Brier score (Parts) over the rows where `chosen` is 1."""
     forecasts, outcomes = events(forecast, outcome, over)
     of_bins, of_events = [], []
     for f, y in zip(forecasts.T, outcomes.T, strict=True):

@@ -245,7 +245,7 @@ def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
 
 
 def format_counts(cells: list[dict[str, Any]]) -> str:
-    """Return n of the defined scores as text, with the smallest scored share if below 1."""
+    """Return n of the defined values as text, with the least rated share if below 1."""
     cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"

@@ -50,7 +50,7 @@ def _finite(results: Report, model: str, dataset: str, label: Label) -> float | 
 
 
 def calibration_share(results: Report) -> list[Figure]:
-    """Return figures of coverage and set size against calibration share; [] for one share."""
+    """Return figures of coverage and set size against calibration share; [] if it is constant."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = say.CALIBRATION_SIZE
     if len(set(fractions.values())) < 2:
