@@ -14,3 +14,9 @@ from tests.support.data.tiny_pairs import write_pairs
 def pool(tmp_path: Path) -> Pool:
     recipe, source = write_pairs(tmp_path)
     return read_pool([recipe], [source])
+
+
+@pytest.fixture(scope="session")
+def gradio() -> None:
+    """Skip without gradio; only the process that runs such a test spends the seconds that its import takes."""
+    pytest.importorskip("gradio", reason="pages need the extra `pages`")

@@ -18,7 +18,7 @@ from tests.support.data.tiny_pairs import write_pairs
 from tests.support.data.tiny_questions import SUBSETS, write_questions
 from tests.support.processes.chromium import Chromium
 
-pytest.importorskip("gradio", reason="the page needs the extra `pages`")
+pytestmark = pytest.mark.usefixtures("gradio")
 HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"
 
 

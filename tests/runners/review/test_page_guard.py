@@ -24,7 +24,7 @@ from tests.support.data.tiny_pairs import write_pairs
 from tests.support.processes.chromium import Chromium
 from tests.support.processes.waiting import wait_until
 
-pytest.importorskip("gradio", reason="pages need the extra `pages`")
+pytestmark = pytest.mark.usefixtures("gradio")
 QUESTION = "Which secret is in this picture?"
 Answer = tuple[int, bytes, http.client.HTTPMessage]
 UNDO = 3

@@ -25,7 +25,7 @@ from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.chromium import Chromium
 from tests.support.projects.tiny_project import write_dataset
 
-pytest.importorskip("gradio", reason="the page needs the extra `pages`")
+pytestmark = pytest.mark.usefixtures("gradio")
 HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"
 SIDE = "document.querySelectorAll('#cards .card')[0].querySelector('.side.perturbed')"
 
