@@ -37,7 +37,7 @@ def find_python(root: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a stage, or compile a spec, in place of this process."""
+    """Run stage "SPEC/STAGE", or compile "SPEC", in place of this process; return the status."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 2
