@@ -369,3 +369,24 @@ def test_half_right_answers_are_on_the_side_that_the_parameter_says(name, args, 
     arrays = [np.array(HALVES.get(column, np.arange(6.0))) for column in columns_of(plugin, args).values() if column != "weights"]
     module = sys.modules[registry.load("metrics", name).__module__]
     assert module.classes(*arrays, **args).tolist() == expected
+
+
+def null_tests():
+    """Every metric with a test of its null hypothesis."""
+    for name in registry.names("metrics"):
+        if test := getattr(sys.modules[registry.load("metrics", name).__module__], "null_test", None):
+            yield pytest.param(test, id=name)
+
+
+@pytest.mark.parametrize("rows_of_group", [1, 4])
+@pytest.mark.parametrize("test", null_tests())
+def test_p_of_calibrated_answers_is_uniform(test, rows_of_group):
+    """Of 200 samples of calibrated answers, 10 are expected below .05, and 4 to 16 in 95 of 100 draws."""
+    rng = np.random.default_rng(3)
+    group, everything = np.arange(120) // rows_of_group, np.ones(120) if "gt_is_idk" in signature(test).parameters else np.zeros(120)
+    p = []
+    for _ in range(200):
+        confidence = rng.uniform(0.3, 1.0, 120)
+        p.append(test(confidence, (rng.uniform(size=120) < confidence).astype(float), everything, group)[0])
+    assert 2 <= np.less(p, 0.05).sum() <= 18
+    assert np.quantile(p, [0.25, 0.5, 0.75]) == pytest.approx([0.25, 0.5, 0.75], abs=0.12)
