@@ -92,8 +92,8 @@ def cosines(factor: Floats, place: Floats) -> Callable[[int], Floats]:
 
     Its argument is their number; it returns (n, number).
 
-    >>> cosines(np.ones(1), np.full(1, 0.5))(4).round(12).tolist()
-    [[1.0, 0.0, -1.0, 0.0]]
+    >>> cosines(np.ones(1), np.full(1, 1 / 3))(4).round(12).tolist()
+    [[1.0, 0.5, -0.5, -1.0]]
     """
     twice = 2 * np.cos(np.pi * place)
     before = np.stack([factor * (twice * twice / 2 - 1), factor * twice / 2])

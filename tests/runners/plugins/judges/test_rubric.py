@@ -28,7 +28,7 @@ def test_each_answer_is_asked_about_and_equal_ones_once():
 
 def test_a_prompt_that_is_too_long_is_counted_and_not_asked():
     with serving(lambda body, nth: "ok") as server:
-        told, context = asked(server, [{"answer": "abc"}, {"answer": "abcd"}], longest=len("Rate abc"))
+        told, context = asked(server, [{"answer": "abc"}, {"answer": "abcd"}], max_prompt_characters=len("Rate abc"))
     assert told == ["ok", None] and context.counters["prompts too long"] == 1 and len(server.bodies) == 1
 
 
