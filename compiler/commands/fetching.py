@@ -101,7 +101,7 @@ class FetchOptions:
 
 @dataclass
 class Fetched:
-    """What `qualm fetch` did for all its specs: items, done, failed, left."""
+    """Result of `qualm fetch` for its specs: items, and notes of done, failures and left."""
 
     items: list[FetchItem] = field(default_factory=list)
     done: dict[str, str] = field(default_factory=dict)

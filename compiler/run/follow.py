@@ -25,7 +25,7 @@ REFRESH_PER_SECOND = 2
 
 
 class Follower:
-    """Context manager that shows a run's progress: finished stages, running ones live."""
+    """Context manager that shows a run's progress at each `update()`: stages done, running."""
 
     def __init__(self, console: Console, events: Path, words: Path, stages: int, quiet: bool = False) -> None:
         self._out, self._stages, self._quiet = console, stages, quiet

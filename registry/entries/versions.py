@@ -174,7 +174,7 @@ def _digest_at(root: Path, place: str, files: list[str], commit: str) -> str | N
 
 
 def _digest(text: str, place: str, where: str) -> str | None:
-    """Return the MD5 of output `place` in a DVC file's or lock's text; or None."""
+    """Return the MD5 in a `*.dvc` text, or of `place` in a lock's, as `where` tells; or None."""
     if where.split(" at ")[0].endswith(".dvc"):
         return next((out["md5"] for out in parse_dvc_file(text, where)["outs"] if out.get("md5")), None)
     outs = [out for stage in parse_lock(text, where).values() for out in stage.get("outs", [])]

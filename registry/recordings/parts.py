@@ -136,7 +136,7 @@ def choose(
 
 
 def _refuse_aggregates(source: Path) -> None:
-    """Raise RecordingError if a file has only scores of Every Eval Ever."""
+    """Raise RecordingError if any file in `source` is an Every Eval Ever log of scores alone."""
     from qualm.registry.recordings.every_eval_ever import is_aggregate
 
     if (path := next((path for path in sorted(_files(source)) if is_aggregate(path)), None)) is not None:

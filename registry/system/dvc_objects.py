@@ -173,7 +173,7 @@ def _link_file(source: Path, place: Path) -> None:
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a path, links followed, is in `folder` or DVC's cache.
+    """Return whether a path below `folder` leads, links followed, into it or DVC's cache.
 
     No other link is followed: it could show a file of this machine to whoever sees the results.
 

@@ -101,7 +101,7 @@ class Server:
 
 
 def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Return {URL or "default": settings} of [servers....], converted; else SettingValueError."""
+    """Return {URL or "default": converted settings} of a mapping; else SettingValueError."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}

@@ -27,7 +27,7 @@ ONE = ("dataCollection", "dataCollectionMissingData", "dataCollectionRawData", "
 
 
 def rai(folder: Path, samples: pa.Table, credits: DatasetCredits, title: str) -> dict[str, Any]:
-    """Return `rai:NAME` -> text, or list of texts, for Croissant; the card's words come first.
+    """Return Croissant's `rai:NAME` -> text or texts: the card's, then facts of the data.
 
     Args:
         folder: of the dataset, beside which its card and its table of shortcuts are.

@@ -72,7 +72,7 @@ def _question(entry: ExportEntry) -> dict[str, Any]:
 
 
 def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
-    """Yield a row per answer; with `with_picture`, questions without image are left out."""
+    """Yield a row per question: its first answer; `with_picture` drops imageless questions."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
             context.lose("answers to questions without an image, where others have one (`-O images=false` keeps them)")
