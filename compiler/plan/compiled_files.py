@@ -22,7 +22,7 @@ def owner(path: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is left of a deleted spec: compiled files and result folders."""
+    """Remains of a deleted spec: compiled files and result folders."""
 
     spec: str
     compiled: tuple[Path, ...]

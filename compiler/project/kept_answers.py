@@ -34,7 +34,7 @@ FAMILIES = ("answers", "draws", "signals")
 
 @dataclass(frozen=True)
 class KeptAnswers:
-    """How many parts of a stage's answers are stored, and how many to compute."""
+    """Counts of a stage's answer parts: stored, and to be computed."""
 
     stage: str
     stored: Mapping[str, int] = field(default_factory=dict)

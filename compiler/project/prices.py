@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """What one question costs a server: signals, draws, sizes in tokens."""
+    """Cost of one question to a server: signals, draws, sizes in tokens."""
 
     needs: frozenset[str]
     draws: int

@@ -37,7 +37,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """What a model does per question: signals, draws, tokens."""
+    """Work of a model per question: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int

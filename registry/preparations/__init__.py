@@ -9,7 +9,7 @@ class PreparationError(Exception):
 
 @dataclass(frozen=True)
 class PreparationContext:
-    """What a preparation is told by the `data` stage: dataset name and seed."""
+    """Arguments of a preparation from the `data` stage: dataset name and seed."""
 
     dataset: str
     """Name in the spec, for messages."""
