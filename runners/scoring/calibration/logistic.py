@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, find_minimum, is_separated
-from qualm.runners.scoring.last_value import LastValue
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""
@@ -97,11 +96,11 @@ def sigmoids(
     x = (score - mean) / scale if scale else np.zeros_like(score)
     of_sample = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
     start = of_sample if np.isfinite(of_sample).all() else np.zeros((1, 2))
-    each = [_newton(x, right, of, prior_correction, start, bool(scale)) for of in blocks(drawn, len(score))]
+    each = [_newton(x, right, of, prior_correction, start.repeat(len(of), axis=0), bool(scale)) for of in blocks(drawn, len(score))]
     fits = np.concatenate(each)
     # Where the sample's fit is steep, as where a threshold separates it, a resample's loss may be flat: no step moves. At 0 it is not.
     stuck = np.isnan(fits).any(axis=1)
-    fits[stuck] = _newton(x, right, drawn[stuck], prior_correction, np.zeros((1, 2)), bool(scale))
+    fits[stuck] = _newton(x, right, drawn[stuck], prior_correction, np.zeros((int(stuck.sum()), 2)), bool(scale))
     if np.isfinite(largest_slope):
         fits = _limit_slopes(x, right, drawn, prior_correction, fits, (least_slope * (scale or 1.0), largest_slope * (scale or 1.0)))
     slope = fits[:, 0] / scale if scale else fits[:, 0]
@@ -116,9 +115,9 @@ def _limit_slopes(
     if not len(outside):
         return fits
     drawn, goal = weights[outside], _goal(x, right, weights[outside], prior_correction)
-    held = [_newton(x, right, drawn, prior_correction, np.array([[end, 0.0]]), False) for end in slope_limits]
+    held = [_newton(x, right, drawn, prior_correction, np.tile([end, 0.0], (len(outside), 1)), False) for end in slope_limits]
     with np.errstate(invalid="ignore"):  # of what has no fit, which is not finite
-        losses = np.stack([np.nan_to_num(_loss(x, drawn, fit, goal, _expit(fit[:, :1] * x + fit[:, 1:])), nan=np.inf) for fit in held])
+        losses = np.stack([np.nan_to_num(_loss(x, drawn, fit, goal), nan=np.inf) for fit in held])
     fits[outside] = np.where((losses[0] <= losses[1])[:, None], *held)
     return fits
 
@@ -138,15 +137,11 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)
 
-    powers, shares = np.stack([np.ones_like(x), x, x * x], axis=1), LastValue[Floats]()
-
-    def p_of(fit: Floats) -> Floats:
-        return shares.get(fit, lambda: _expit(fit[:, :1] * x + fit[:, 1:]))
-
     def move(fit: Floats) -> Floats:
-        p = p_of(fit)
-        slope_b, slope_a = _sums(weights, p, powers[:, :2]).T - goal[::-1]
-        bb, ab, aa = _sums(weights, p * (1 - p), powers).T
+        p = _expit(fit[:, :1] * x + fit[:, 1:])
+        curve = weights * p * (1 - p)
+        slope_a, slope_b = (weights * p) @ x - goal[0], (weights * p).sum(axis=1) - goal[1]
+        aa, ab, bb = curve @ (x * x), curve @ x, curve.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             if with_slope:
                 det = aa * bb - ab * ab
@@ -158,8 +153,11 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
                 step = np.column_stack([np.zeros(len(bb)), slope_b / bb])
         return np.where(np.isfinite(step), step, 0.0)
 
-    fit, _ = find_minimum(start, move, lambda fit: _loss(x, weights, fit, goal, p_of(fit)))
-    left = np.abs(_sums(weights, p_of(fit), powers[:, :2]).T - goal[::-1])[: 1 + with_slope].max(axis=0)
+    fit, _ = find_minimum(start, move, lambda fit: _loss(x, weights, fit, goal))
+    p = _expit(fit[:, :1] * x + fit[:, 1:])
+    left = np.abs((weights * p).sum(axis=1) - goal[1])
+    if with_slope:
+        left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
     at_its_least = (left <= 1e-6 * total) & ~is_separated(fit) & (np.minimum(n_right, n_wrong) > 0)
     if with_slope and not prior_correction:
         at_its_least &= _has_least(x, right, weights)
@@ -181,15 +179,9 @@ def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
     return np.asarray(~apart | (np.minimum(least_right, least_wrong) == np.maximum(most_right, most_wrong)))
 
 
-def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats, p: Floats) -> Floats:
-    """Return (B,) losses of sigmoids, whose values are `p`."""
-    log_one_plus_power = np.maximum(fit[:, :1] * x + fit[:, 1:], 0.0) - np.log(np.maximum(p, 1 - p))
-    return np.asarray(_sums(weights, log_one_plus_power, np.ones((len(x), 1)))[:, 0] - fit[:, 0] * goal[0] - fit[:, 1] * goal[1])
-
-
-def _sums(weights: Floats, values: Floats, columns: Floats) -> Floats:
-    """Return (B, k) weighted sums of values (B or 1, n) times columns (n, k)."""
-    return np.asarray(weights @ (values.T * columns) if len(values) == 1 else (weights * values) @ columns)
+def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats) -> Floats:
+    odds = fit[:, :1] * x + fit[:, 1:]
+    return np.asarray((weights * np.logaddexp(0.0, odds)).sum(axis=1) - fit[:, 0] * goal[0] - fit[:, 1] * goal[1])
 
 
 def _expit(odds: Floats) -> Floats:

@@ -29,7 +29,7 @@ def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
 
     Args:
-        start: (B, k), or (1, k) for all.
+        start: (B, k).
         move: parameters -> Newton's full step, which is taken away from them.
         loss: parameters -> (B,), convex.
     """
@@ -37,14 +37,13 @@ def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable
     for _ in range(STEPS):
         step = move(fit)
         for _ in range(HALVINGS):
-            moved = fit - step
-            new = loss(moved)
+            new = loss(fit - step)
             # Newton's full step may overshoot far from the least loss, though the loss is convex.
             worse = new > at + 1e-12 * np.abs(at)
             if not worse.any():
                 break
             step = np.where(worse[:, None], step / 2, step)
-        fit, at = moved, new
+        fit, at = fit - step, new
         if (np.abs(step) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or is_separated(fit).all():
             break
     return fit, at
