@@ -376,9 +376,8 @@ class Metric(Plugin, Protocol):
     | code_of_FIELD | the same, of values that are kinds (a subtask) and not groups |
 
     - `weights` is a (B, n) matrix of counts: how often resample b contains each row; ones for the point estimate. `weights @ column` ->
-      (B,) and `weights @ columns` (n, m) -> (B, m) are much cheaper than `np.asarray(weights)`, as are
-      `sum_cosines` and `sum_bins` (`qualm.runners.contracts.grouped_weights`) for cosines and for bins. The columns that a metric
-      of sets sums must not depend on weights or other sums.
+      (B,) and `weights @ columns` (n, m) -> (B, m) are much cheaper than `np.asarray(weights)`, as is `sum_bins`
+      (`qualm.runners.contracts.grouped_weights`). The columns that a metric of sets sums must not depend on weights or other sums.
     - The result is (B,), NaN where the metric is undefined, never a substitute such as 0. The docstring names a unit other than a share.
     - `clean_...` and `uncertainty_change` pair a perturbed row with the sample's clean row: undefined for the clean variant. The metric is
       also computed over the samples whose input changed (slice `changed`), if some did not.

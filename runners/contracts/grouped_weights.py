@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +35,6 @@ class Weights:
         inside = bin_index >= 0
         cells = self.group[inside] * bins + bin_index[inside]
         return self.counts @ np.bincount(cells, column[inside], self.counts.shape[1] * bins).reshape(-1, bins)
-
-    def sum_cosines(self, factor: Floats, place: Floats) -> Callable[[int], Floats]:
-        """Return a function of m: weighted sums (B, m) of the next m `cosines` of (n,) arrays."""
-        waves = cosines(factor, place)
-        return lambda number: self @ waves(number)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
@@ -77,34 +71,3 @@ def sum_bins(weights: Weights | Floats, column: Floats, bin_index: NDArray[np.in
         return weights.sum_bins(column, bin_index, bins)
     sums: Floats = weights @ (column[:, None] * (bin_index[:, None] == np.arange(bins)))
     return sums
-
-
-def sum_cosines(weights: Weights | Floats, factor: Floats, place: Floats) -> Callable[[int], Floats]:
-    """Return a function of m: weighted sums (B, m) of the next m `cosines` of (n,) arrays."""
-    if isinstance(weights, Weights):
-        return weights.sum_cosines(factor, place)
-    waves = cosines(factor, place)
-    return lambda number: weights @ waves(number)
-
-
-def cosines(factor: Floats, place: Floats) -> Callable[[int], Floats]:
-    """Return a function of m: the next m columns factor * cos(pi k place), (n, m), from k = 0.
-
-    Its argument is their number; it returns (n, number).
-
-    >>> cosines(np.ones(1), np.full(1, 1 / 3))(4).round(12).tolist()
-    [[1.0, 0.5, -0.5, -1.0]]
-    """
-    twice = 2 * np.cos(np.pi * place)
-    before = np.stack([factor * (twice * twice / 2 - 1), factor * twice / 2])
-
-    def following(number: int) -> Floats:
-        nonlocal before
-        columns = np.concatenate([before, np.empty((number, len(twice)))])
-        for k in range(2, len(columns)):  # cos((k + 1) x) = 2 cos(x) cos(k x) - cos((k - 1) x)
-            np.multiply(columns[k - 1], twice, out=columns[k])
-            columns[k] -= columns[k - 2]
-        before = columns[-2:]
-        return columns[2:].T
-
-    return following

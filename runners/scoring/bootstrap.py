@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -24,8 +24,6 @@ BLOCK = 4_000_000
 JOINED = 4 * BLOCK
 """Counts of groups that are multiplied with sums at once."""
 NO_WEIGHTS = "a metric that is `row_by_row` sums columns and looks at no weights; see registry/plugins/protocols.py"
-CELLS, MOMENTS = 128, 14
-"""Cells of [0, 1], and terms of a Taylor series in each: of cos(96 pi x) it leaves 1e-10, of cos(48 pi x) 1e-14."""
 MAX_DELETIONS = 200
 """Parts that a jackknife deletes one at a time."""
 
@@ -180,34 +178,8 @@ class SideBySide(Weights):
         cells = np.repeat(np.arange(times) * bins, n)[inside] + place[inside]
         return np.bincount(cells, (column * drawn.ravel())[inside], times * bins).astype(np.float64, copy=False).reshape(times, bins)
 
-    def sum_cosines(self, factor: Floats, place: Floats) -> Callable[[int], Floats]:
-        drawn: Floats = self._drawn  # type: ignore[attr-defined]
-        cell = np.minimum((place * CELLS).astype(np.int64), CELLS - 1)
-        offset, power = place * CELLS - cell - 0.5, factor * drawn.ravel()
-        cell += np.repeat(np.arange(len(drawn)) * CELLS, drawn.shape[1])
-        moments, first = np.empty((len(drawn), MOMENTS, CELLS)), 0
-        for order in range(MOMENTS):
-            moments[:, order] = np.bincount(cell, power, len(drawn) * CELLS).reshape(len(drawn), CELLS)
-            power *= offset
-
-        def following(number: int) -> Floats:
-            nonlocal first
-            first += number
-            return moments.reshape(len(drawn), -1) @ _cosines_of_moments(first - number, number)
-
-        return following
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError(NO_WEIGHTS)
-
-
-@lru_cache(maxsize=32)
-def _cosines_of_moments(first: int, number: int) -> Floats:
-    """Return (MOMENTS * CELLS, number) Taylor coefficients of cos(pi k x), k from `first` on."""
-    k, order = np.arange(first, first + number), np.arange(MOMENTS)[:, None, None]
-    middle = ((np.arange(CELLS) + 0.5) / CELLS)[:, None]
-    size = np.cumprod(np.concatenate([np.ones((1, 1, number)), np.pi * k / CELLS / order[1:]]), axis=0)
-    return np.asarray(size * np.cos(np.pi * (k * middle + order / 2))).reshape(-1, number)
 
 
 class Resamples(Protocol):

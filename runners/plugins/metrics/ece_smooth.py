@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
-from qualm.runners.contracts.grouped_weights import cosines, sum_cosines
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_interval
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
@@ -26,6 +25,8 @@ FEW = 48
 """Waves that are summed at first."""
 OF_INTERVAL = 64
 STEPS = 14
+RESTART = 16
+"""Waves after which cosines are computed anew, so that errors of rounding stay below 1e-13."""
 TOGETHER = 128
 """Resamples that are smoothed at once."""
 LAST_WAVE = 7 / math.pi
@@ -50,11 +51,23 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    sums, count = sum_cosines(weights, (correct - confidence) * chosen, confidence), (weights @ chosen)[:, None]
-    return _error_and_bandwidth(lambda number: ratio(sums(number), count))[0]
+    factor, count = (correct - confidence) * chosen, (weights @ chosen)[:, None]
+    return _error_and_bandwidth(lambda first, last: ratio(weights @ _waves(factor, confidence, first, last), count))[0]
 
 
-def _error_and_bandwidth(means: Callable[[int], Floats]) -> tuple[Floats, Floats]:
+def _waves(factor: Floats, place: Floats, first: int, last: int) -> Floats:
+    """Return (n, last - first) columns factor * cos(pi k place), k = first..last - 1."""
+    columns, twice = np.empty((last - first, len(place))), 2 * np.cos(np.pi * place)
+    for k in range(last - first):
+        if k % RESTART < 2:
+            columns[k] = factor * np.cos(np.pi * (first + k) * place)
+        else:  # cos(k x) = 2 cos(x) cos((k - 1) x) - cos((k - 2) x), faster than a cosine
+            np.multiply(columns[k - 1], twice, out=columns[k])
+            columns[k] -= columns[k - 2]
+    return columns.T
+
+
+def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
     """Return (errors, bandwidths), (B,) each: the last step below its error; NaN if none.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
@@ -62,10 +75,10 @@ def _error_and_bandwidth(means: Callable[[int], Floats]) -> tuple[Floats, Floats
     error there is not above the bandwidth.
 
     Args:
-        means: gives the next (B, number) means of (correct - confidence) cos(pi k confidence), from k = 0 on.
+        means: gives (B, last - first) means of (correct - confidence) cos(pi k confidence), k = first..last - 1.
     """
     size = (1 - LEAST) / 2**STEPS
-    spectrum = means(FEW)
+    spectrum = means(0, FEW)
     errors, low, high = np.full(len(spectrum), np.nan), np.zeros(len(spectrum), dtype=np.int64), np.full(len(spectrum), 2**STEPS)
     left = np.flatnonzero(~np.isnan(spectrum[:, 0]))
     # The error is no smaller than the mean gap.
@@ -78,8 +91,9 @@ def _error_and_bandwidth(means: Callable[[int], Floats]) -> tuple[Floats, Floats
             place[left] = (low[left] + high[left]) // 2
         here = np.clip(place[left], low[left] + (step > 0), high[left] - 1).astype(np.int64)
         bandwidth = LEAST + size * here
-        if (missing := min(WAVES, 1 + LAST_WAVE / bandwidth.min()) - spectrum.shape[1]) > 0:
-            spectrum = np.hstack([spectrum, means(FEW * math.ceil(missing / FEW))])[:, :WAVES]
+        needed = min(WAVES, math.ceil(1 + LAST_WAVE / bandwidth.min()))
+        if (known := spectrum.shape[1]) < needed:
+            spectrum = np.hstack([spectrum, means(known, needed)])
         at_bandwidth = smoothed(spectrum, bandwidth, left)
         above = at_bandwidth > bandwidth
         errors[left[above | (here == 0)]] = at_bandwidth[above | (here == 0)]
@@ -108,15 +122,15 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
         bandwidth: (b,)
         chosen: (b,) rows of the spectrum; by default all.
     """
-    rows, cosines = np.arange(len(spectrum)) if chosen is None else chosen, _cosines(WAVES, WAVES // 2)
+    rows, at_places = np.arange(len(spectrum)) if chosen is None else chosen, _cosines(WAVES, WAVES // 2)
     needed = np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
     errors, order = np.empty(len(bandwidth)), np.argsort(needed)
     for start in range(0, len(order), TOGETHER):  # those of wide bandwidths need few
         here = order[start : start + TOGETHER]
         k = np.arange(needed[here[-1]])
-        damped = spectrum[rows[here], : len(k)] * np.exp(np.maximum(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2), -99.0))
-        even, odd = (np.abs(damped[:, part::2] @ cosines[part : len(k) : 2]) for part in (0, 1))
-        errors[here] = np.add.reduce(np.maximum(even, odd, out=even), axis=1) / len(cosines.T)
+        damped = spectrum[rows[here], : len(k)] * np.exp(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2))
+        even, odd = (np.abs(damped[:, part::2] @ at_places[part : len(k) : 2]) for part in (0, 1))
+        errors[here] = np.maximum(even, odd, out=even).mean(axis=1)
     return errors
 
 
@@ -144,16 +158,11 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
-    waves, known = cosines(np.ones(len(f)), f), list[Floats]()
-
-    def means(number: int) -> Floats:
-        known.append(waves(number))
-        return gap[None] @ known[-1] / len(f)
-
-    bandwidth = max(2 / OF_INTERVAL, float(_error_and_bandwidth(means)[1][0]))
+    ones, shares = np.ones(len(f)), gap[None] / len(f)
+    bandwidth = max(2 / OF_INTERVAL, float(_error_and_bandwidth(lambda first, last: shares @ _waves(ones, f, first, last))[1][0]))
     k = np.arange(math.ceil(1 + LAST_WAVE / bandwidth))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
-    kernel: Floats = np.hstack(known)[:, : len(k)] @ damped / OF_INTERVAL
+    kernel: Floats = _waves(ones, f, 0, len(k)) @ damped / OF_INTERVAL
     kernel.flags.writeable = False
     return kernel
 

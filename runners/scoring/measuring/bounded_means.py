@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,19 +103,8 @@ def mean_loss_interval(losses: Floats, least: Floats, most: Floats, group: Ints,
 
 
 def mean_gap_interval(confidence: Floats, correct: Floats, group: Ints, level: float) -> tuple[float, float]:
-    """Return the (low, high) interval of accuracy minus mean confidence.
-
-    Several calibration errors of the same answers ask for it.
-    """
-    return _mean_gap_interval(
-        *(np.asarray(of, dtype=np.float64).tobytes() for of in (confidence, correct)), number_groups(group)[0].tobytes(), level
-    )
-
-
-@lru_cache(maxsize=32)
-def _mean_gap_interval(confidence: bytes, correct: bytes, group: bytes, level: float) -> tuple[float, float]:
-    claimed, losses = np.frombuffer(confidence), np.frombuffer(correct) - np.frombuffer(confidence)
-    return mean_loss_interval(losses, -claimed, 1 - claimed, np.frombuffer(group, dtype=np.int64), level)
+    """Return the (low, high) interval of accuracy minus mean confidence."""
+    return mean_loss_interval(correct - confidence, -confidence, 1 - confidence, group, level)
 
 
 def mean_of_types_interval(

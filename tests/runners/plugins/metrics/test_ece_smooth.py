@@ -3,18 +3,18 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from qualm.runners.contracts.grouped_weights import sum_cosines
 from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
     _error_and_bandwidth,
+    _waves,
     ece_smooth,
     interval,
     null_test,
     smoothed,
 )
-from qualm.runners.scoring.bootstrap import Bootstrap, SideBySide
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -71,14 +71,9 @@ def test_every_resample_equals_the_drawn_rows():
         assert value == pytest.approx(alone)
 
 
-@pytest.mark.parametrize("weigh", [np.asarray, lambda weights: weights, SideBySide])
-def test_sums_of_cosines(weigh):
-    (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
-    times = 5 if weigh is SideBySide else 1
-    place = np.random.default_rng(1).random(times * N)
-    columns = np.cos(np.pi * np.outer(place, np.arange(97))) * np.tile(GAP, times)[:, None]
-    sums = sum_cosines(weigh(weights), np.tile(GAP, times), place)
-    np.testing.assert_allclose(np.hstack([sums(30), sums(67)]), weigh(weights) @ columns, atol=1e-8)
+def test_waves_are_cosines():
+    waves = np.hstack([_waves(GAP, CONFIDENCE, 0, 48), _waves(GAP, CONFIDENCE, 48, WAVES)])
+    np.testing.assert_allclose(waves, np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * GAP[:, None], atol=1e-13)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
@@ -96,8 +91,7 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
 
 
 def at_own_bandwidth(spectrum):
-    waves = iter(spectrum.T)
-    return _error_and_bandwidth(lambda number: np.stack([next(waves, spectrum[:, -1]) for _ in range(number)], axis=1))
+    return _error_and_bandwidth(lambda first, last: spectrum[:, first:last])
 
 
 def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
