@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -319,7 +320,7 @@ class Options:
 
     def _elliptic(self, text_tokens: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
         """Yield (start, end, option) of both options in "the second or third image"."""
-        k = next(k for k, token in enumerate(text_tokens) if token.start >= start)
+        k = bisect_left(text_tokens, start, key=lambda token: token.start)
         if k < 2 or text_tokens[k - 1].plain not in ("or", "and", "nor"):
             return
         for j in range(self.n):

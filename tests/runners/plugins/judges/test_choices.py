@@ -170,10 +170,10 @@ def test_odd_options(options):
 
 @pytest.mark.parametrize("words", ["D ", "coffee ", "the answer is ", "not ", "A or ", "tea coffee ", "(", "A. tea ", "<s>", "A% ", "so "])
 def test_a_model_that_repeats_itself_is_soon_read(words):
-    """Time grows with the length and not with its square, which would take minutes; one second on an idle machine."""
+    """Time grows with the length and not with its square."""
     start = time.process_time()
     read(words * (30_000 // len(words)), [*CUP, "tea coffee tea"])
-    assert time.process_time() - start < 8
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
