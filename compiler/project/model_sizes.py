@@ -105,12 +105,12 @@ def size_of_folder(folder: Path) -> Size | str:
     if not keys or not queries or embedding is None:
         return say.WEIGHTS_UNKNOWN.format(folder=folder)
     image_tokens, how = _image_tokens(config)
-    vision, family = sum(math.prod(shape_of[name]) for name in sight), next(iter(config.get("architectures") or []), "")
+    vision = sum(math.prod(shape_of[name]) for name in sight)
     return Size(
         sum(map(math.prod, text.values())), vision, len(keys), embedding[1], queries[0][0],
         keys[0][0], embedding[0], image_tokens, f"{folder}, {how}{_plain_path_note(config)}",
         not any(name.endswith("lm_head.weight") for name in text),
-        _patches_per_token(family, config), _vision_width(config, vision, embedding[1]),
+        _patches_per_token(_model_class(config), config), _vision_width(config, vision, embedding[1]),
     )  # fmt: skip
 
 
@@ -121,8 +121,8 @@ def _patches_per_token(family: str, config: Mapping[str, Any]) -> float:
     return next((patches for prefix, patches in _PATCHES.items() if family.startswith(prefix)), 4.0)
 
 
-_PATCHES = {"Gemma3": 16.0, "Llava": 1.0, "PaliGemma": 1.0, "Mllama": 1.0, "Qwen": 4.0, "InternVL": 4.0, "Idefics3": 4.0, "Mistral3": 4.0}
-"""Patches that are joined into one image token, by how a model class's name begins."""
+_PATCHES = {"Gemma3": 16.0, "Llava": 1.0, "PaliGemma": 1.0, "Mllama": 1.0}
+"""Patches that are joined into one image token, by how a model class's name begins, where not 4 as in Qwen-VL, InternVL and Mistral 3."""
 
 
 def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> float:
@@ -176,9 +176,14 @@ _TIED = ("gemma3", "paligemma", "kosmos-2")
 """Model types that transformers ties by default."""
 
 
+def _model_class(config: Mapping[str, Any]) -> str:
+    """Return the name of the model class in transformers; "" if the configuration names none."""
+    return next(iter(config.get("architectures") or []), "")
+
+
 def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     """Return (tokens of one image, how they were found)."""
-    family = next(iter(config.get("architectures") or []), "")
+    family = _model_class(config)
     same = sorted(m.image_tokens for m in published().values() if m.family == family and m.image_tokens)
     vision = config.get("vision_config") or {}
     side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))

@@ -143,7 +143,7 @@ class PluginError(Exception):
 
 
 class UnknownPluginError(PluginError):
-    """Error that a kind has no plugin of this name."""
+    """Error raised when a kind of plugin has none with the given name."""
 
     @classmethod
     def with_advice(cls, kind: str, name: str, instead: str) -> "UnknownPluginError":

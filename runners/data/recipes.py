@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.curation import CurationError, curate
+from qualm.runners.data.rows import with_ids
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import StageError
 
@@ -91,8 +92,7 @@ class MergedPairs:
             curated = curate(self.samples.to_pylist(), folders, reviews, unreviewed=unreviewed, lone=lone)
         except CurationError as error:
             raise StageError(str(error)) from error
-        before = self.samples
-        self.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
+        self.samples = with_ids(self.samples, curated.remaining)
         for reason, n in curated.facts["units"]["dropped"].items():
             self.dropped[f"review: {reason}" + (" (questions)" if lone == "keep" else "")] += n
         return curated.facts

@@ -5,11 +5,12 @@ import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.faults import Fault
@@ -27,6 +28,11 @@ def as_row(sample: Sample) -> dict[str, Any]:
 def as_sample(row: Mapping[str, Any]) -> Sample:
     listed = {key: tuple(row[key] or ()) for key in ("references", "choices")}
     return Sample(**{f.name: row[f.name] for f in fields(Sample)} | listed | {"meta": dict(row["meta"] or ())})
+
+
+def with_ids(samples: pa.Table, ids: Set[str]) -> pa.Table:
+    """Return the rows of `samples` whose `sample_id` is in `ids`, in the same order."""
+    return samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(ids), pa.string())))
 
 
 def choose_stratified(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:

@@ -19,6 +19,7 @@ from qualm.runners.data.balance import balance_samples
 from qualm.runners.data.claims import ClaimError, claims_function
 from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.data_cards import DataCard, parents_and_sources, write_card
+from qualm.runners.data.rows import with_ids
 from qualm.runners.data.splits import split_rule
 from qualm.runners.data.statistics import VERIFICATION
 from qualm.runners.runtime.records import ShardWriter, iterate_rows, read_table, write_json, write_table
@@ -54,7 +55,7 @@ def run(stage: Stage) -> None:
         )
     except (CurationError, ClaimError) as error:
         raise StageError(f"dataset {name}: {error}") from error
-    remaining = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
+    remaining = with_ids(samples, curated.remaining)
     if not remaining.num_rows:
         why = ", ".join(f"{n:,} {reason}" for reason, n in curated.facts["units"]["dropped"].items())
         raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")
@@ -78,7 +79,7 @@ def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
     scored = split_rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
     drawn = balance_samples(Samples(name, remaining), scored, stage.params["balance"])
     stage.count(**drawn.counts)
-    return remaining.filter(pc.is_in(remaining["sample_id"], value_set=pa.array(sorted(drawn.ids), pa.string())))
+    return with_ids(remaining, drawn.ids)
 
 
 def _write(stage: Stage, source: Path, folder: Path, remaining: pa.Table, facts: dict[str, Any]) -> None:

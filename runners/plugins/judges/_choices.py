@@ -333,8 +333,8 @@ class _Reply:
         return SEVERAL if option is None else OUTSIDE if option >= self.n else option
 
     @cached_property
-    def named(self) -> list[list[_Named]]:
-        """Return one list of option mentions per sentence."""
+    def mentions(self) -> list[list[_Named]]:
+        """Return the option mentions of each sentence, in order; [] for one without."""
         rows = []
         for sentence in self.sentences:
             rows.append(
@@ -356,7 +356,10 @@ class _Reply:
     def is_option(self, k: int) -> bool:
         """Return true if sentence `k` is an option and nothing else."""
         return (
-            k >= 0 and len(self.named[k]) == 1 and self.named[k][0].place != SEVERAL and _LAST_LINE.fullmatch(self.sentences[k]) is not None
+            k >= 0
+            and len(self.mentions[k]) == 1
+            and self.mentions[k][0].place != SEVERAL
+            and _LAST_LINE.fullmatch(self.sentences[k]) is not None
         )
 
     def is_question(self, k: int) -> bool:
@@ -378,7 +381,7 @@ class _Reply:
         return len(begun - {SEVERAL}) > 1
 
     def flat(self) -> Iterator[_Named]:
-        for k, row in enumerate(self.named):
+        for k, row in enumerate(self.mentions):
             if not self.is_question(k):
                 yield from row
 
@@ -412,7 +415,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     place = _declining(analysis, choices) if declines else _mentioned(analysis)
     if place is None and polar and not declines and (verdict := restated(question, text)) is not None:
         place = polar[verdict]
-    if place is None and not declines and not any(analysis.named):
+    if place is None and not declines and not any(analysis.mentions):
         place = _abbreviated(text, choices)
     return OptionReading(place, declines and place is None)
 
@@ -428,7 +431,7 @@ def _yes_no_options(choices: Sequence[str]) -> dict[str, int]:
 def _last_statement(reply: _Reply) -> int | None:
     """Return the option index in the last statement; SEVERAL if not one, None without one."""
     last: int | None = None
-    for k, row in enumerate(reply.named):
+    for k, row in enumerate(reply.mentions):
         if reply.is_question(k):
             affirmed = {n.place for n in row if n.counts}
             if reply.answer_to(k) == "yes" and len(affirmed) == 1:
@@ -439,10 +442,10 @@ def _last_statement(reply: _Reply) -> int | None:
                 beside = [m.place for m in row[:i] if m.is_stated and _IN_ONE_BREATH.fullmatch(m.right[: len(m.right) - len(n.right) - 1])]
                 last = SEVERAL if _offers_another(n, row[i + 1 :]) or set(beside) - {n.place} else n.place
         if reply.is_option(k) and not row[0].is_denied:
-            said_before = any(n.place == row[0].place for earlier in reply.named[: max(k - 1, 0)] for n in earlier)
+            said_before = any(n.place == row[0].place for earlier in reply.mentions[: max(k - 1, 0)] for n in earlier)
             begins = k == 0 and not reply.goes_through_options
-            ends = k == len(reply.named) - 1 and (said_before or not reply.is_option(k - 1))
-            last = row[0].place if begins or ends or len(reply.named) == 1 else last
+            ends = k == len(reply.mentions) - 1 and (said_before or not reply.is_option(k - 1))
+            last = row[0].place if begins or ends or len(reply.mentions) == 1 else last
     return last
 
 
@@ -467,7 +470,7 @@ def _opening(reply: _Reply) -> int | None:
         return None
     if found[2] is None and _concluded(reply) not in (None, reply.place(found[1])):
         return None  # "B is a bus. ... Therefore C"
-    first = next(iter(reply.named[0]), None) if reply.named else None
+    first = next(iter(reply.mentions[0]), None) if reply.mentions else None
     return reply.place(found[1]) if first is not None and first.counts and not reply.is_question(0) else None
 
 
@@ -475,10 +478,10 @@ def _concluded(reply: _Reply) -> int | None:
     """Return the option index in the last conclusion; SEVERAL if not one, None without one."""
     if result := _RESULT.search(reply.text):
         return reply.place(result[1])
-    for k in range(len(reply.named) - 1, -1, -1):
-        weight = max((n.weight for n in reply.named[k] if n.place != OUTSIDE), default=0)
+    for k in range(len(reply.mentions) - 1, -1, -1):
+        weight = max((n.weight for n in reply.mentions[k] if n.place != OUTSIDE), default=0)
         if weight and not reply.is_question(k):
-            return _only({n.place for n in reply.named[k] if n.weight == weight})
+            return _only({n.place for n in reply.mentions[k] if n.weight == weight})
     return None
 
 
@@ -526,7 +529,7 @@ def _mentioned(reply: _Reply) -> int | None:
     letters, texts = {n.place for n in counted if n.by_letter}, {n.place for n in counted if not n.by_letter}
     if _UNABLE.search(reply.text):
         return None
-    if reply.sentences and not reply.named[-1] and _CONCLUDES.search(reply.sentences[-1]) and re.search(r"\d", reply.sentences[-1]):
+    if reply.sentences and not reply.mentions[-1] and _CONCLUDES.search(reply.sentences[-1]) and re.search(r"\d", reply.sentences[-1]):
         return None  # it comes to a number that is no option
     places = letters or texts
     return places.pop() if len(places) == 1 and SEVERAL not in places else None
@@ -564,7 +567,7 @@ def _after_all(reply: _Reply) -> int | None:
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
     """Return the index of the only option that is an abstention, for a reply that abstains."""
-    places = {n.place for row in reply.named for n in row if n.place >= 0 and is_refusal(choices[n.place])}
+    places = {n.place for row in reply.mentions for n in row if n.place >= 0 and is_refusal(choices[n.place])}
     return places.pop() if len(places) == 1 else None
 
 

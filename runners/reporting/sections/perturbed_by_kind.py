@@ -36,7 +36,7 @@ def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: 
         most = max([0.05, *(r["value"] for (_, _, v), r in cells.items() if r["value"] is not None and v in variants)])
         parts = sorted(dict.fromkeys(k[1] for k in cells), key=lambda s: (s == "all", s))
         models = list(dict.fromkeys(k[0] for k in cells))
-        p = {model: tested.of(model, str(dataset), str(metric)) for model in models}
+        p = {model: tested.p_values(model, str(dataset), str(metric)) for model in models}
         columns = [(model, name) for model in models for name in parts]
         body = [
             (
@@ -78,7 +78,7 @@ def hcc_by_kind(
         variants = [v for v in variant_order if any(k[1] == v for k in cells)]
         body = []
         for metric in dict.fromkeys(k[0] for k in cells):
-            p = tested.of(str(model), str(dataset), metric)
+            p = tested.p_values(str(model), str(dataset), metric)
             line = [_coefficient(cells.get((metric, v)), most, p.get((str(part), v))) for v in variants]
             body.append((display_name(labels[metric].estimator), line))
         title = " · ".join(visible(t, 60) for t in (str(part).removeprefix("category="), str(model), str(dataset)))

@@ -33,8 +33,8 @@ class EffectTests:
     """(model, dataset, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
-    def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
-        """Return (slice, variant) -> corrected p-value of a metric label; {} if not tested."""
+    def p_values(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
+        """Return {(slice, variant): corrected p-value or None} of a metric; {} if not tested."""
         if not self._found:
             for r in self.effects.iter_rows(named=True):
                 self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]

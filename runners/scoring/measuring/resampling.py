@@ -56,7 +56,7 @@ def resample_conformal(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Non
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set `measured.given` of tasks: values by resamples of the test rows alone."""
+    """Fill in each task's `measured.given`: its values in resamples of the test rows alone."""
     by_times: dict[int, tuple[Resamples, list[MetricTask]]] = {}
     for task in tasks:
         resamples = bootstrap if task.refit is None else task.refit.redrawn_in(bootstrap)

@@ -28,8 +28,8 @@ def test_effects_are_found_by_model_data_set_and_metric():
     rows = [effect("u", "blur", 0.6, 0.02), effect("u", "typos", 0.6, None), effect("u", "blur", 0.1, 0.3, part="kind=a"),
             effect("u", "blur", 0.6, 0.9, dataset="e")]  # fmt: skip
     tests = corrected(rows)
-    assert tests.of("m", "d", "u") == {("all", "blur"): 0.02, ("all", "typos"): None, ("kind=a", "blur"): 0.3}
-    assert tests.of("m", "e", "u") == {("all", "blur"): 0.9} and tests.of("m", "d", "v") == {}
+    assert tests.p_values("m", "d", "u") == {("all", "blur"): 0.02, ("all", "typos"): None, ("kind=a", "blur"): 0.3}
+    assert tests.p_values("m", "e", "u") == {("all", "blur"): 0.9} and tests.p_values("m", "d", "v") == {}
 
 
 def test_the_sheet_counts_clear_effects_up_and_down_and_names_the_least_p():
