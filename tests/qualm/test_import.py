@@ -19,10 +19,10 @@ def python(code: str, folder: Path) -> str:
 
 
 def test_importing_is_cheap(tmp_path: Path) -> None:
-    """The least of a few times, for the machine may be busy."""
-    code = "import sys, time; start = time.perf_counter(); import qualm; print(time.perf_counter() - start, 'torch' in sys.modules)"
-    seconds, torch = zip(*(python(code, tmp_path).split() for _ in range(5)), strict=True)
-    assert min(map(float, seconds)) < 0.3 and set(torch) == {"False"}
+    """It loads its own module and a few of the standard library."""
+    code = "import sys; before = set(sys.modules); import qualm; print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    loaded = set(python(code, tmp_path).split())
+    assert loaded - sys.stdlib_module_names == {"qualm"} and len(loaded) < 20
 
 
 def test_version_of_the_distribution() -> None:

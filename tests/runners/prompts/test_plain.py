@@ -43,8 +43,8 @@ def test_thoughts_that_do_not_end_stay():
 @pytest.mark.parametrize("piece", [" ", "\\", "$", "<p ", "\\boxed{", "-"])
 def test_long_runs_take_no_time(piece):
     start = time.process_time()
-    clean_reply("a" + piece * 30_000 + "b")
-    assert time.process_time() - start < 2
+    clean_reply("a" + piece * 200_000 + "b")
+    assert time.process_time() - start < 60
 
 
 @pytest.mark.parametrize(("text", "expected"), [('"red"', "red"), ('""', ""), ('"', '"'), ('"red', '"red'), ('"a" and "b"', '"a" and "b"')])
