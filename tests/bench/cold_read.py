@@ -23,13 +23,16 @@ from tests.support.checks.sources import fixed_texts, syntax_nodes
 def functions() -> Iterator[tuple[str, str]]:
     """Yield place and text of every function and class with a docstring."""
     for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        class_of = {member: f"{node.name}." for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for member in node.body}
+        for node in ast.walk(tree):
             if not isinstance(node, ast.FunctionDef | ast.ClassDef) or not (docstring := ast.get_docstring(node)):
                 continue
             if isinstance(node, ast.ClassDef):
-                head = f"class {node.name}"
+                head = f"class {class_of.get(node, '')}{node.name}"
             else:
-                head = f"{node.name}({ast.unparse(node.args)})" + (f" -> {ast.unparse(node.returns)}" if node.returns else "")
+                returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+                head = f"{class_of.get(node, '')}{node.name}({ast.unparse(node.args)}){returns}"
             yield f"{path.relative_to(ROOT)}:{node.lineno}", f"{head}\n    {docstring.splitlines()[0]}"
 
 
