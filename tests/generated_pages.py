@@ -256,7 +256,7 @@ def _dataset_line(card: Card) -> str:
         splits += " of any size"
     facts = (title + reads, splits, card.scoring.rstrip("."), "*verified*" if card.verified else "")
     licence = card.licence.replace(" as generally stated (not re-checked)", "*")
-    licence = re.sub(r"^not (verified for this card|known); read the terms at the source before use$", "?", licence)
+    licence = re.sub(r"^not (verified for this card|known); read the terms at the source before use$", "licence ?", licence)
     return " ".join(f"- `{card.name}`: {'; '.join(filter(None, facts))}; {licence}".split()) + "\n"
 
 

@@ -40,7 +40,7 @@ def audit(
     """Recompute a random sample of stored answers and compare.
 
     The sample is drawn evenly over folders of the store (one per model, release and set of libraries) and kinds of
-    signals. Nothing is written to the store. Answers that no inference stage asks for are only counted.
+    signals. No new answer is stored. Answers that no inference stage asks for are only counted.
 
     A folder fails if texts differ, or numbers by more than the rounding of the model's dtype. It is then marked, and
     its answers are computed again when needed. [bold]qualm cache accept[/] removes the mark.

@@ -68,7 +68,7 @@ def fetch(
     project = Project()
     names: list[str | None] = [*dict.fromkeys(specs or ())]
     plans = [] if data else [project.plan(name) for name in names or [None]]
-    fetched = Fetched()
+    fetched = FetchOutcome()
     options = FetchOptions(dry_run, accept_licence, as_json)
     if data:
         _fetch([item_of_card(project.root, name, upgrade) for name in data], ", ".join(data), options, fetched)
@@ -100,7 +100,7 @@ class FetchOptions:
 
 
 @dataclass
-class Fetched:
+class FetchOutcome:
     """Result of `qualm fetch` for its specs: items, and notes of done, failures and left."""
 
     items: list[FetchItem] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Fetched:
     """Notes of items that must be fetched by hand or whose source does not answer."""
 
 
-def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetched: Fetched) -> None:
+def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetched: FetchOutcome) -> None:
     """Print a table of items, fetch them, and record the outcome in `fetched`."""
     from qualm.compiler.run.fetch import BY_HAND, FAILED
 
@@ -190,7 +190,7 @@ def _print(items: Sequence[FetchItem], title: str) -> None:
         out.print(say.TO_FETCH.format(n=len(coming), of=len(items), size=format_size(known)))
 
 
-def _print_end(project: Project, specs: Sequence[str], fetched: Fetched) -> None:
+def _print_end(project: Project, specs: Sequence[str], fetched: FetchOutcome) -> None:
     from qualm.registry.entries import lock
 
     if fetched.done and (project.root / lock.FILE).exists():

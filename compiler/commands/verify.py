@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qualm.compiler.plan.emit import stage_address
 from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
@@ -141,7 +142,7 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
 
     folders = {s.name: project.root / next(nested_paths(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
-        command = " ".join(f"specs/{target.spec}/dvc.yaml:{n}" for n in missing)
+        command = " ".join(stage_address(target.spec, n, project.run_wide.default) for n in missing)
         what = "pairs" if target.section == "pairs" else "questions"
         raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them: dvc repro --pull {command}")
     report_changed(project.root, [*folders.values(), *target.sources])

@@ -37,6 +37,12 @@ def pipeline_path(spec: str, default: str) -> str:
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
+def stage_address(spec: str, stage: str, default: str) -> str:
+    """Return DVC's name of a stage: "STAGE" of the default spec, else "specs/SPEC/dvc.yaml:STAGE"."""
+    place = pipeline_path(spec, default)
+    return stage if place == "dvc.yaml" else f"{place}:{stage}"
+
+
 def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
     """Return {path from the root: text} of a plan's files; `default` names the default spec."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}

@@ -31,7 +31,7 @@ limit: null        # samples per dataset, drawn by seed and stratified by catego
 dtype: float32     # of models that name none
 """,
     "qualm.toml": """\
-# How this machine runs benchmarks. Nothing here changes a result; git ignores this file.
+# How this machine runs benchmarks; git ignores this file. Nothing here makes a run compute again; last digits may differ by rounding.
 # device = "auto"    # cpu, cuda, mps
 # batch_size = 0     # prompts in one forward pass; 0 = by the device
 # workers = 0        # processes that make data; 0 = one per core

@@ -136,7 +136,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: M
 def _deps(
     stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
 ) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Return ({input: lock entry}, inputs of unknown hash, reasons of missing ones).
+    """Return ({input: lock entry}, inputs of unknown hash, reasons that it cannot run yet).
 
     Inputs are paths. Their entries are kept in `world`.
     """

@@ -4,6 +4,7 @@ DVC reads a stage's parameters when its turn comes, so edited values take effect
 if that changes, the run stops.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def run_spec_stage(project: Project, spec: str) -> int:
         todo = _what_to_type(project.root, plan.spec)
         print(say.PIPELINE_CHANGED.format(path=path, changes=_difference(before, plan), todo=todo))
         return 1
-    if missing := list(missing_inputs(plan, project.root, _dvc_words())):
+    if missing := list(missing_inputs(plan, project.root, _parent_command_words())):
         print("\n".join(f"qualm: {line}" for line in missing))
         return 1
     for written in write(project.root, [plan], default, locks=False).written:
@@ -62,6 +63,10 @@ def _what_to_type(root: Path, spec: str) -> str:
     return say.REPEAT_COMMAND
 
 
-def _dvc_words() -> list[str]:
-    """Return the command-line words of all parent processes."""
-    return [word for process in psutil.Process().parents() for word in process.cmdline()]
+def _parent_command_words() -> list[str]:
+    """Return the words of all parent processes' command lines, of those that may be read."""
+    words: list[str] = []
+    for process in psutil.Process().parents():
+        with suppress(psutil.Error):  # another user's, or one that has just ended
+            words += process.cmdline()
+    return words

@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the differences b minus a of each metric as JSON values, clean answers only.
+    """Return b minus a per metric on clean answers; a, b: models, specs or score tables.
 
     Args:
         project: whose results they are.
@@ -350,7 +350,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
 
 
 def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a warning per model and dataset whose answered shares differ in a and b; or []."""
+    """Return warnings, one per place and pair of scored shares over 2 points apart; or []."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}

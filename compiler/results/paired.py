@@ -125,7 +125,7 @@ def differences(
     seed: int,
     margin: float | Mapping[str, float] | None = None,
 ) -> list[tuple[Row, Evidence]]:
-    """Return (row, evidence for correction) of a paired test per metric; b minus a.
+    """Return (row, evidence for correction) of each metric label that both cells have; b - a.
 
     Returns:
         A row of COMPARISONS for each, without models and corrected p, and its evidence. `plain_a` and `plain_b` are the metric's own

@@ -33,7 +33,7 @@ def check_address(on: str | None) -> None:
 
 @contextmanager
 def open_cluster(on: str) -> Iterator[str]:
-    """Yield address `on`, "" for no cluster; for "ray" that of one started for the block.
+    """Yield `on`, an address or ""; for "ray" that of a local cluster, started if none runs.
 
     Raise ProjectError if Ray is not installed.
     """

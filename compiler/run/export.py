@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.compiler.plan.emit import stage_address
 from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
@@ -78,7 +79,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
         raise ProjectError(str(error)) from None
     of = plugin.declares.get("OF")
     resolved, plan = project.resolve(request.spec), project.plan(request.spec)
-    out = request.out.absolute()
+    default, out = project.run_wide.default, request.out.absolute()
     if out.exists() and not out.is_dir():
         raise ProjectError(f"{request.out}: is a file; expected a folder to write into")
     try:
@@ -86,8 +87,8 @@ def export_results(project: Project, request: ExportRequest) -> bool:
             context = ExportContext(
                 folder=folder,
                 spec=plan.spec,
-                parts=() if of in ("datasets", "results", "runs") else _parts(plan, request),
-                datasets=_datasets(resolved, plan, request) if of == "datasets" else {},
+                parts=() if of in ("datasets", "results", "runs") else _parts(plan, request, default),
+                datasets=_datasets(resolved, plan, request, default) if of == "datasets" else {},
                 **(_results(project, plan, request, of == "runs") if of in ("results", "runs") else _scoring(plan)),
                 time=_now(),
                 settings=read_settings(),
@@ -126,7 +127,7 @@ def _plugin(to: str) -> Plugin:
         raise ProjectError(f"no export '{to}'; {nearest(to, names)}") from None
 
 
-def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
+def _parts(plan: Plan, request: ExportRequest, default: str) -> tuple[ExportPart, ...]:
     from qualm.runners.data.dataset import read_variants
     from qualm.runners.plugins.exports import ExportPart
 
@@ -155,14 +156,14 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
             if name not in names_of[kind]:
                 raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {nearest(name, names_of[kind])}")
     if missing:
-        command = " ".join(f"specs/{plan.spec}/dvc.yaml:{name}" for name in dict.fromkeys(missing))
+        command = " ".join(stage_address(plan.spec, name, default) for name in dict.fromkeys(missing))
         raise ProjectError(f"answers are missing; compute or fetch them with `dvc repro --pull {command}`")
     if not parts:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
     return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
 
 
-def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
+def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default: str) -> dict[str, Path]:
     """Return {dataset: folder} of the requested ones, by default pair sets or the only one."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
@@ -177,8 +178,8 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
             raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of)}")
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
-        command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
-        raise ProjectError(f"datasets that are not here; make or fetch them: dvc repro --pull {command}`")
+        command = " ".join(stage_address(plan.spec, stage, default) for stage in missing)
+        raise ProjectError(f"datasets are missing; make or fetch them with `dvc repro --pull {command}`")
     return folders
 
 

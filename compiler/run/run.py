@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from qualm.compiler.plan.emit import MARKER, pipeline_path, write
+from qualm.compiler.plan.emit import MARKER, pipeline_path, stage_address, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.extras import advice, missing_extras
@@ -126,13 +126,13 @@ def _run(
             **({TRACEBACK: "1"} if verbose else {}),
         }
         parallel = _parallel_stages(project, plans, jobs) if jobs > 1 and {*arguments} <= {*PARALLEL_OPTIONS} else None
-        outputs = {_stage_address(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
+        outputs = {stage_address(p.spec, stage.name, default): stage.outs for p in plans for stage in p.stages}
         with Session(project.root, environment, out, outputs, verbose) as session:
             missing = [] if "--dry" in arguments else _missing_data(project.root, plans)
             code = session.fetch(missing) if missing else 0
             if recomputation and code == 0:
                 recomputation.forget()
-                code = session.force([_stage_address(plan, stage, default) for stage in recomputation.stages])
+                code = session.force([stage_address(plan.spec, stage, default) for stage in recomputation.stages])
             code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
     write(project.root, plans, default)  # dvc.lock in the order of the pipeline, whichever stage ended first
     if session.is_interrupted:
@@ -173,12 +173,6 @@ def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> Para
 def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
     paths = sorted({path for plan in plans for stage in plan.stages for path in stage.deps})
     return [path for path in paths if not (root / path).exists() and (root / f"{path}.dvc").is_file()]
-
-
-def _stage_address(plan: Plan, stage: str, default: str) -> str:
-    """Return "specs/SPEC/dvc.yaml:STAGE", or "STAGE" if `default` is the spec's name."""
-    place = pipeline_path(plan.spec, default)
-    return stage if place == "dvc.yaml" else f"{place}:{stage}"
 
 
 def full_disks(root: Path) -> list[str]:

@@ -95,10 +95,7 @@ def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """Return (card, its adapter or None); None and a recorded problem if either is wrong.
-
-    None with a recorded problem if either is wrong.
-    """
+    """Return (card, its adapter or None); record a problem and return None if one is wrong."""
     try:
         card = cards.load_card(name)
     except cards.CardError as error:

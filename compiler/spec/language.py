@@ -292,7 +292,7 @@ class NearDuplicates(_Strict):
         4,
         ge=0,
         le=16,
-        description="Most differing bits, of 64, between perceptual hashes.",
+        description="Largest number of differing bits, of the 64 of a perceptual hash, at which two images count as alike.",
     )
     drop: bool = Field(
         False,

@@ -52,7 +52,7 @@ class Failures:
         return any(plain in self._names(section, place[1]) for place in places)
 
     def _names(self, section: str, key: str | int) -> Iterator[str]:
-        """Yield the names of an entry: its key, or the plugins of a list item."""
+        """Yield the names that a problem's place stands for: its key, or a list item's plugins."""
         if isinstance(key, str):
             yield key
             return

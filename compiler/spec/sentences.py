@@ -349,8 +349,8 @@ DIM_IS_TIED = "dim: statistically tied at this number of questions ({n} of {of})
 MCNEMAR = "McNemar, exact, {place}: {metric}, n = {n:,}: only a right {only_a:,}, only b right {only_b:,}: p = {p:.3g}{corrected}"
 MCNEMAR_HOLM = ", Holm {p:.3g}"
 UNEQUAL_SHARES = (
-    "(!) {place}: a is scored on {a} of its answers and b on {b} ({metrics}); the comparison is over the rows that both have, which need "
-    "not be typical of either"
+    "(!) {place}: a is scored on {a} of its answers and b on {b} ({metrics}); the comparison is over the questions scored on both sides, "
+    "which need not be typical of either"
 )
 
 # qualm diff, qualm experiments
@@ -411,7 +411,7 @@ WITHOUT_LOOKING = "without looking: {column}"
 
 # qualm verify
 
-REVIEW_PAGE = "{reviewer} reviews {title} at {url}\n{advice}\nCtrl-C here ends the review and publishes it"
+REVIEW_PAGE = "{reviewer} reviews {title} at {url}\n{advice}\nCtrl-C here ends the review and writes the decisions to registry/data"
 PAGE_IS_OPEN = "Anyone who has this address can decide here; it ends with this command"
 DECISIONS_UNCHANGED = "registry/data/{entry}: nothing new"
 DECISIONS_PUBLISHED = "registry/data/{entry}: {outcome}, version {version}"
@@ -504,8 +504,8 @@ SHARE_LOCAL_REMOTE_TODO = "share a disk, or use ssh://, s3:// or webdavs://"
 SHARE_UNVERIFIED = "remote '{remote}' is trusted: DVC does not check what it downloads, so a damaged object goes unnoticed"
 SHARE_UNVERIFIED_TODO = "`dvc remote modify {remote} verify true`, and commit .dvc/config"
 SHARE_CHANGED_TODO = "`qualm run`; clones get what was recorded"
-SHARE_NOT_IN_GIT = "a clone will lack, since neither git nor DVC keeps it: {files}"
-SHARE_NOT_IN_GIT_TODO = "`git add -f` it, or `dvc add` it"
+SHARE_NOT_IN_GIT = "a clone will lack, since neither git nor DVC keeps them: {files}"
+SHARE_NOT_IN_GIT_TODO = "`git add -f` them, or `dvc add` them"
 SHARE_REPLACED = "replaced at {remote}: {objects}"
 SHARE_READY = "{remote}: ready to share; nothing was sent"
 SHARE_NOT_READY = "{remote}: not ready; nothing was sent"

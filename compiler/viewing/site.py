@@ -116,12 +116,17 @@ class SitePart:
 
     @property
     def licences(self) -> dict[str, str]:
-        """Return {dataset: its card's licence}; a dataset made of others has all of theirs."""
-        by_path = {
-            str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if "licence" in s.params.get("about", {})
-        }
-        all_licences = "; ".join(dict.fromkeys(by_path.values()))
-        return {name: by_path.get(str(path), all_licences) for name, path in self.results.inputs["datasets"].items()}
+        """Return {dataset: its card's licence}; one made of others, by pairs or reviews, has theirs."""
+        makers = {path: stage for stage in self._stages for path in nested_paths(stage.outputs)}
+
+        def of(path: str) -> dict[str, None]:
+            if (stage := makers.get(path)) is None:
+                return {}
+            if licence := stage.params.get("about", {}).get("licence"):
+                return {str(licence): None}
+            return {licence: None for source in nested_paths(stage.inputs) for licence in of(source)}
+
+        return {name: "; ".join(of(str(path))) for name, path in self.results.inputs["datasets"].items()}
 
     @property
     def sources(self) -> list[dict[str, str]]:

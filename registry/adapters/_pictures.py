@@ -61,13 +61,13 @@ class PictureColumns:
             hint = "`text_only: true` takes such rows as questions without one"
             raise AdapterError(f"{where}: {', '.join(self.names)}: expected an image, got none; {hint}")
         if len(cells) > MAX_IMAGES:
-            raise AdapterError(f"{where}: {len(cells):,} images; at most {MAX_IMAGES} are taken")
+            raise AdapterError(f"{where}: {len(cells):,} images; more than {MAX_IMAGES} cannot be read")
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
         """Return the images' names as one `image_id`, None without; AdapterError if too many."""
         if len(pictures) > MAX_IMAGES:
-            raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
+            raise AdapterError(f"{where}: {len(pictures):,} images; more than {MAX_IMAGES} cannot be read; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
 
 

@@ -95,7 +95,10 @@ def _expressions(subsets: dict[str, str]) -> dict[str, str]:
     """Return `subsets` unchanged; ValueError if a name or expression is invalid."""
     for name, text in subsets.items():
         if not is_subset_name(name):
-            raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is not a field of samples")
+            raise ValueError(
+                f"{quoted(name)}: expected letters, digits, '_' and single '-' between them, no digit first, and no field of samples or "
+                "word of `where:` such as `and`"
+            )
         try:
             parse(text)
         except WhereError as error:

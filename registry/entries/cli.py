@@ -188,7 +188,7 @@ def new(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: use the proposals and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing card.")] = False,
 ) -> None:
-    """Write a card for your own data by questions about its files.
+    """Write a card for your own data, after questions about its files.
 
     It reads CSV, TSV, JSON, JSON Lines, Parquet and saved `datasets`, COCO-style folders, and tables of VLMEvalKit.
     In a terminal it asks questions; otherwise, or with --yes, it uses its proposals and `-O`. Nothing is written
@@ -323,7 +323,7 @@ def verify(
     ] = None,
     aside: Annotated[
         bool,
-        typer.Option("--set-aside", help="Move damaged results and cache objects to .qualm/damaged; `qualm run` makes them again."),
+        typer.Option("--set-aside", help="Move damaged results and their cache objects to .qualm/damaged; `qualm run` makes them again."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -198,7 +198,10 @@ def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteF
     for places in wanted:
         found = next(((path, one) for path in places for pattern, one in source.single.items() if fnmatch.fnmatchcase(path, pattern)), None)
         if found is None:
-            raise FetchError(f"{places[0]}: the card has no address for this file; fetch everything, without a limit")
+            raise FetchError(
+                f"{places[0]}: the card has no address for single files; fetch the whole dataset, without `--limit` and without `limit:` "
+                "in the spec"
+            )
         path, one = found
         files[path] = RemoteFile(path, one.url.format(name=path.rpartition("/")[2], path=path))
     return list(files.values())

@@ -94,7 +94,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
         of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
         if inspection.files.keys().isdisjoint(of_pattern):
             first = next(line for line in inspection.skipped if line.startswith(f"{of_pattern[0]}: "))
-            yield f"{pattern}: expected at least one whole file, found {len(of_pattern):,} bad: {first}"
+            yield f"{pattern}: no file is whole, and at least one must be ({len(of_pattern):,} bad); the first: {first}"
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:

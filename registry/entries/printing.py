@@ -197,7 +197,7 @@ def next_commands(added: Added) -> list[str]:
 
 
 def commit_command(entry: Entry) -> str:
-    """Return the `git add ... && git commit` line for an entry and its new card."""
+    """Return `git add ... && git commit` of an entry's .dvc file, .gitignore and changed card."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
     return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
 

@@ -54,7 +54,7 @@ def find_id_problem(image_id: str | None) -> str:
         return f": image_id {image_id[:60]!r} begins like a list of images but is not one; no image's id may begin with {_BEGINS!r}"
     if len(ids) < 2 or not all(isinstance(name, str) and name and not name.startswith(_BEGINS) for name in ids):
         return f": image_id {image_id[:60]!r}: expected a list of two or more ids of images"
-    return f": has {len(ids):,} images; at most {MAX_IMAGES} are taken" if len(ids) > MAX_IMAGES else ""
+    return f": has {len(ids):,} images; more than {MAX_IMAGES} cannot be read" if len(ids) > MAX_IMAGES else ""
 
 
 def has_marks(question: str, n_images: int) -> bool:

@@ -106,7 +106,7 @@ def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def probability(value: Any) -> float | ImplausibleReason:
-    """Return a float from 0 to 1; ImplausibleReason if it lies outside.
+    """Return the float, clamped to 0..1 if a rounding error outside; else ImplausibleReason.
 
     >>> probability(0.5), probability(1.00001), probability(148), probability("x")
     (0.5, 1.0, 'a probability of 148.0', "not a number: 'x'")

@@ -206,7 +206,7 @@ def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -
     if None in images:
         record.lacking = "an image of it is not in the log (`pictures: none` takes the question without)"
     elif len(images) > MAX_IMAGES:
-        record.lacking = f"it has {len(images):,} images; at most {MAX_IMAGES} are taken"
+        record.lacking = f"it has {len(images):,} images; more than {MAX_IMAGES} cannot be read"
     else:
         record.images = tuple(image for image in images if image is not None)
 

@@ -140,7 +140,7 @@ def _pictures(record: Record, cells: Any) -> None:
     record.n_pictures = len(pictures)
     data = [cell.get("bytes") if isinstance(cell, Mapping) else cell for cell in pictures]
     if len(pictures) > MAX_IMAGES:
-        record.lacking = f"it has {len(pictures):,} images; at most {MAX_IMAGES} are taken"
+        record.lacking = f"it has {len(pictures):,} images; more than {MAX_IMAGES} cannot be read"
     else:
         record.images = tuple(one for one in data if isinstance(one, bytes) and one)
         if len(record.images) < len(data):

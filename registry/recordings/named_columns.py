@@ -106,7 +106,7 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
     record.references = (target,) if target in options else texts(target)  # "[0, 2]" may be an option's text
     if options and not take_options(record, options, answer_is=how.answer_is):
         record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
-    _take_images(record, row.get("image"))
+    _take_image(record, row.get("image"))
     record.meta = short_fields(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
     return record
 
@@ -119,8 +119,8 @@ def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
     return tuple(_text(row[letter]) for letter in letters) if letters[:2] == ["A", "B"] else ()
 
 
-def _take_images(record: Record, cell: Any) -> None:
-    """Set a record's image if the cell holds its bytes; ignore a path."""
+def _take_image(record: Record, cell: Any) -> None:
+    """Set a record's image from a cell's bytes or base64 text; ignore a path."""
     data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
     if isinstance(data, bytes) and data:
         record.images, record.n_pictures = (data,), 1

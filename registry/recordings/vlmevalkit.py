@@ -172,7 +172,7 @@ def _listed(cell: str) -> Sequence[str]:
 
 def _decoded(name: str, index: str, cells: Sequence[str], where: str) -> Picture:
     if len(cells) > MAX_IMAGES:
-        return Picture(name, index, fault=f"{where}: has {len(cells):,} images; at most {MAX_IMAGES} are taken")
+        return Picture(name, index, fault=f"{where}: has {len(cells):,} images; more than {MAX_IMAGES} cannot be read")
     bare = [cell.partition(",")[2] if cell.startswith("data:") else cell for cell in cells]
     try:
         return Picture(name, index, tuple(base64.b64decode(cell, validate=True) for cell in bare))

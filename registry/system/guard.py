@@ -39,7 +39,7 @@ class Guarded:
 
 
 def guard() -> None:
-    """Wrap standard output and error in `Guarded`, once per process."""
+    """Wrap standard output and error in `Guarded`, unless they are already."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, Guarded):

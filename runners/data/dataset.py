@@ -216,7 +216,7 @@ class VariantSource(Protocol):
     """Source of samples under a variant whose inputs are not perturbed at run time."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return the sample of a row under the variant; None if the variant does not apply to it."""
+        """Return a row's input as perturbed beforehand; None if the variant does not apply to it."""
         ...
 
 

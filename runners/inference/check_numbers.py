@@ -29,9 +29,9 @@ def finite(tested: ModelUnderTest) -> CheckResult:
     bad = int((~logits.isfinite()).sum())
     largest = float(logits.abs().nan_to_num(0).max())
     if bad:
-        what = f"{bad} of {logits.numel()} logits are not numbers at {tested.model.dtype}"
+        what = f"{bad} of {logits.numel()} logits are NaN or infinite at {tested.model.dtype}"
         return CheckResult("finite", "fail", what, "none", "load it as bfloat16 or float32")
-    return CheckResult("finite", "ok", f"all {logits.numel()} logits are numbers at {tested.model.dtype}, the largest {largest:.3g}", "all")
+    return CheckResult("finite", "ok", f"all {logits.numel()} logits are finite at {tested.model.dtype}, the largest {largest:.3g}", "all")
 
 
 def picture_matters(tested: ModelUnderTest) -> CheckResult:
@@ -93,8 +93,8 @@ def continuation(tested: ModelUnderTest) -> CheckResult:
     return CheckResult(
         "continuation", "warn", f"a prompt read in two parts has log-probabilities {worst:.2g} nats from one read whole",
         f"{tested.limits[0]:g} nats",
-        "what was read depends on what comes after it, as where a prompt is read both ways; the checks below say whether the engine "
-        "knows and reads each prompt whole: if they fail, write `share: false` for this model", {"worst": worst},
+        "its tokens attend to later ones (bidirectional attention); if a check below fails, write `share: false` for this model, so that "
+        "each prompt is read whole", {"worst": worst},
     )  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         # Relative for large values, as rounding grows with the divergence.
         apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
         worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
-    what = "divergence of the next token with the image from that without (above one nat as a share of it)"
+    what = "KL divergence of the next token with the image from without it, against a plain pass (relative above 1 nat)"
     return judge_difference("image divergence", worst, tested.limits, what, "see priors")
 
 

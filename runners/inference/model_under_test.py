@@ -134,7 +134,7 @@ def run_check(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
 
 
 def unexpected_error(name: str, error: Exception) -> CheckResult:
-    """Log an unexpected exception's traceback and return it as a check's result."""
+    """Log an unexpected exception's traceback; return a result of verdict `error`."""
     versions = f"transformers {installed_version('transformers')}, torch {installed_version('torch')}"
     advice = f"this says nothing about the model; please report it ({log_error(error, f'doctor-{name}', project_root())})"
     return CheckResult(name, "error", f"failed inside Qualm with {versions}: {summarize_error(error)}", advice=advice)

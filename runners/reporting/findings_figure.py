@@ -70,7 +70,7 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
     for model in image_seeing_models(results)[:MAX_NAMED]:
         for metric in RANKS:
             if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
-                label = Label(metric, metric, higher_is_better=True)
+                label = Label(metric, text=metric, higher_is_better=True)
                 rows = _rows(ranked, estimator_values(results, dataset, model, metric), label)
                 yield _panel("estimators", dataset, label, say.ESTIMATORS_OF.format(n=len(ranked), model=brief(model)), rows, CHANCE)
 

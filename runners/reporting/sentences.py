@@ -619,7 +619,7 @@ NO_TRIANGLE = (
     "no triangle: no significant difference. Point at a cell for the difference. Calibration errors are compared by their squared "
     "bias-corrected error."
 )
-NO_SPEC_BASELINE = "The spec names no baseline, so there are no tests."
+NO_SPEC_BASELINE = "The spec names no baseline, so there are no triangles."
 BY_KIND = "By kind of uncertainty"
 BY_KIND_NOTE = (
     "“mean of categories” gives every category equal weight; it is the paper’s total (`macro_averages: [category]`). Marks as above."

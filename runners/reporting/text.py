@@ -14,9 +14,9 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.text import MAX_LENGTH as MAX_LENGTH
 from qualm.registry.text import visible as visible
+from qualm.runners.scoring.measuring.labels import LabelParts, split_label
 from qualm.runners.scoring.measuring.labels import display_name as display_name
 from qualm.runners.scoring.measuring.labels import heading_name as heading_name
-from qualm.runners.scoring.measuring.labels import split_label
 from qualm.runners.scoring.scored_share import format_share
 
 DIGITS = 3
@@ -124,18 +124,11 @@ def signed(value: float | None, digits: int = DIGITS) -> str:
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
 
-@dataclass(frozen=True)
-class Label:
+@dataclass(frozen=True, kw_only=True)
+class Label(LabelParts):
     """A metric label's parts, such as `ece@bins=10[published/lac]`, and facts on the metric."""
 
     text: str
-    plugin: str
-    sweep: str = ""
-    setting: str = ""
-    score: str = ""
-    estimator: str = ""
-    calibrator: str = ""
-    """A setting of the spec's calibrators, a method and perhaps an estimator: `held_out/platt/perplexity`."""
     higher_is_better: bool | None = None
     summary: str = ""
     compared_by: str = ""
@@ -160,11 +153,11 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     """Return a metric label as Label: its parts, and the facts that its plugin declares."""
     own = split_label(text, settings, calibrators)
     try:
-        plugin = for_arguments(registry.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
+        plugin = for_arguments(registry.get("metrics", own.plugin), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
         better, summary, by = plugin.declares.get("higher_is_better"), plugin.summary, str(plugin.declares.get("compared_by") or "")
     except registry.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
         better, summary, by = None, "", ""
-    return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary, by)
+    return Label(**vars(own), text=text, higher_is_better=better, summary=summary, compared_by=by)
 
 
 def natural(text: str) -> tuple[float | str, ...]:

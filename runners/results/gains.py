@@ -54,7 +54,7 @@ def compare_with_blind(tests: Iterable[Test], models: Sequence[str], baseline: s
 
 
 def _applies_to(blind: str, model: str) -> bool:
-    """Return true if a blind baseline is a classifier, or the model itself with another image."""
+    """Return true if a blind baseline is a classifier, or the model with another or no image."""
     return _is_refuser(blind) or baseline_model(blind) == model
 
 

@@ -59,7 +59,7 @@ FIELDS = {
 Where = tuple[str, str]
 
 
-class Study:
+class PerturbationStudy:
     """Collects the scores of every model and variant, and makes the perturbation tables."""
 
     def __init__(self, params: Mapping[str, Any], metrics: Sequence[Metric], seed: int) -> None:

@@ -118,7 +118,7 @@ def unsupported_reason(preset: Preset | None, parameters: Iterable[str]) -> str:
 def find_unsupported(
     preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, temperature: float = 0.0
 ) -> dict[str, str]:
-    """Return the error message by parameter, for parameters that a server lacks.
+    """Return {spec key to blame: error message} of requests that a server cannot serve.
 
     Args:
         preset: the server.

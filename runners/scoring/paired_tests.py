@@ -168,7 +168,7 @@ def compare_models(
 
 
 class Side:
-    """One model on one slice, with its values in resamples, for paired tests."""
+    """One side of a paired test: a model on one slice, with its metrics' resampled values."""
 
     def __init__(self, metrics: Sequence[Metric], cell: Cell, part: Slice) -> None:
         self.metrics, self.cell, self.part = metrics, cell, part

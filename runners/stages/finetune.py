@@ -81,7 +81,7 @@ def _make_in_first_process(done_file: Path, make: Callable[[], TrainingRecipe]) 
 
 
 def _scratch_folder(stage: Stage, code: str) -> Path:
-    """Return the scratch folder of these parameters and data; delete all other ones' folders."""
+    """Return the scratch folder of these parameters, inputs and code; delete all older ones."""
     paths = [path for kind in ("datasets", "models") for path in stage.inputs.get(kind, {}).values()]
     inputs = digest([stage.inputs, {path: _files(Path(path)) for path in paths}])
     name = digest([stage.params, stage.seed, inputs, code])[:16]

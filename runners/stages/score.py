@@ -106,7 +106,9 @@ def run(stage: Stage) -> None:
     """Score every model, dataset and variant; write the tables and the plots' points."""
     with one_thread():
         found = Scoring(stage)
-        study = found.study = perturbation.Study(stage.params, found.metrics, stage.seed) if "variants" in stage.params else None
+        study = found.study = (
+            perturbation.PerturbationStudy(stage.params, found.metrics, stage.seed) if "variants" in stage.params else None
+        )
         for samples in found.datasets:
             found.score(samples)
         found.family.correct()
@@ -137,7 +139,7 @@ def study_metrics(found: Scoring) -> None:
     publish_table(found.stage, "correlations", list(confidence_weighted_accuracy.correlations(points, found.level)), CORRELATIONS)
 
 
-def study_perturbations(found: Scoring, study: perturbation.Study) -> None:
+def study_perturbations(found: Scoring, study: perturbation.PerturbationStudy) -> None:
     """Write the tables of perturbations and their plots."""
     study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in found.effects}
     for name, (rows, schema) in study.tables().items():

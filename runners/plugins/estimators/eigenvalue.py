@@ -19,7 +19,7 @@ def eigenvalue(
     similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Return each question's continuous number of groups of like sampled answers, 1 to N.
+    """Return the continuous number of groups of alike draws per question, 1 to N draws.
 
     U = sum_k max(0, 1 - lambda_k) over the eigenvalues of the normalised graph Laplacian of the draws' likeness (LM-Polygraph calls it
     EigValLaplacian). From about 1, all alike, to N, all unlike; higher = more uncertain. Undefined with fewer than two draws.

@@ -45,7 +45,7 @@ class NothingToDrawError(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Return figures of the charts `only` (comma-separated; all if empty) that have data.
+    """Return figures of the charts in `only` (all if empty); ExportError if none has data.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.

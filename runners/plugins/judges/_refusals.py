@@ -385,7 +385,7 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
 
 
 def _plain(text: str) -> str:
-    """Return a reply in lower case without thoughts, markup, quotations and invented turns."""
+    """Return a reply in lower case, without thoughts and markup; quotations become `qqq`."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = unicodedata.normalize("NFKC", strip_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()

@@ -123,7 +123,10 @@ def replace_marks(text: str) -> str:
 
 
 def _replace_runs_of_marks(text: str) -> str:
-    """Return a text with outer marks and commas in numbers deleted, other marks as spaces."""
+    """Return a text with outer marks deleted; marks between letters, and runs, become spaces.
+
+    Commas within numbers are deleted; other single marks beside digits stay.
+    """
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)
     plain = re.sub(r"(?<=\d),+(?=\d)", "", plain)

@@ -52,5 +52,5 @@ def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, righ
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information: 0.5."""
+    """Return the AUROC of an uncertainty without information, 0.5."""
     return 0.5

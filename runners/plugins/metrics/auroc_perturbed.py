@@ -27,5 +27,5 @@ def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Wei
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information: 0.5."""
+    """Return the AUROC of an uncertainty without information, 0.5."""
     return 0.5

@@ -35,5 +35,5 @@ def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float)
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information: 0.5."""
+    """Return the AUROC of an uncertainty without information, 0.5."""
     return 0.5

@@ -242,7 +242,7 @@ class _Answers:
         return self._where(self._rows.pop(key))
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return (answers sorted by sample and draw, (n,) sample indices), and forget them."""
+        """Return (answers sorted by sample and draw, (n,) sample indices), and free them."""
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self._flush()

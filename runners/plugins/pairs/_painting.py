@@ -133,7 +133,7 @@ class Painter:
         return controls
 
     def _move_mask(self, plan: Planned, target_mask: np.ndarray) -> tuple[Job, str] | None:
-        """Return a job with the mask moved off the target, and ""; None if no place is found."""
+        """Return (a job on the mask moved off the target, no proof: ""); None if nowhere fits."""
         (job,) = plan.jobs
         rng = self.context.rng("control", plan.target.key)
         places = np.argwhere(job.mask)
@@ -176,7 +176,7 @@ def prove_control(target: Target, other: Thing) -> str | None:
     if target.scene is None:
         return ""
     left = possible_answers(parse_query(target.question), remove_objects(target.scene, other.objects))
-    return f"without the {other.name} the picture still allows {target.answer!r} alone" if left == (target.answer,) else None
+    return f"without the {other.name}, {target.answer!r} is still the only possible answer" if left == (target.answer,) else None
 
 
 def _removal(job: Job, painted: PIL.Image.Image) -> Removal | None:

@@ -88,7 +88,7 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
 
 
 def describe_detection(results: Report, means: pl.DataFrame) -> str:
-    """Return how well uncertain questions, or else perturbed inputs, are detected; "" if not."""
+    """Return a sentence on the best AUROC for uncertain, else perturbed, questions; or ""."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]

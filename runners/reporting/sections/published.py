@@ -277,7 +277,7 @@ Place = tuple[str, str]
 
 def _steps(results: Report) -> list[tuple[str, Place, Place]]:
     """Return (what changes, before, after) from the published to our setting, one step each."""
-    path = _path(results)
+    path = _setting_steps(results)
     steps: list[tuple[str, Place, Place]] = []
     for (a, b), what in path:
         steps.append((what, (a, "all"), (b, "all")))
@@ -287,8 +287,8 @@ def _steps(results: Report) -> list[tuple[str, Place, Place]]:
     return steps
 
 
-def _path(results: Report) -> list[tuple[tuple[str, str], str]]:
-    """Return ((setting, next setting), what changes) from `published` to `ours`."""
+def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
+    """Return steps ((setting, next), what changes): `published` to `ours`, or to each other."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:

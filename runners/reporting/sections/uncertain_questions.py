@@ -32,7 +32,7 @@ class UncertainQuestions:
 
 
 def uncertain_questions(results: Report) -> UncertainQuestions | None:
-    """Return the tables on uncertain questions; None for a spec with none of the metrics."""
+    """Return tables that set uncertain against clear questions; None if there is none to show."""
     about = {d for d in results.datasets if _asks_about_uncertainty(results, d)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
     subsets = [piece for model in results.models for piece in _subsets(results, model, plain)]

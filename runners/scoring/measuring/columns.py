@@ -84,7 +84,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
 
 
 def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
-    """Overwrite `correct` of judged rows; return ratings, marks, abstention by name, or {}."""
+    """Overwrite `correct` by the scoring judge; return {column: values} of all judges, or {}."""
     if judged is None:
         return {}
     judge, of_choices = judges

@@ -55,7 +55,7 @@ class Curves:
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:
-    """Yield (bin low, high, mean confidence, accuracy, rows, bar low, high) per non-empty bin.
+    """Yield (bin low, high, confidence, accuracy, n, expected low, high) per non-empty bin.
 
     The bar holds the accuracy of 95% of samples if answers are calibrated (Broecker, Smith, 2007), with groups of answers.
     """

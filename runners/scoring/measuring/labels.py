@@ -36,7 +36,7 @@ _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)
 class LabelParts:
     """Parts of a metric label, read from its text alone."""
 
-    name: str
+    plugin: str
     sweep: str = ""
     """The parameters that were given."""
     setting: str = ""
@@ -105,8 +105,8 @@ class Labels:
         `judge` is the one whose ratings are the correctness of the dataset's answers.
         """
         own = split_label(label, self._conformal, self._calibrators)
-        parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.name, "conformal": own.setting or None}
-        of_sets, ref = True, self._metrics.get(own.name + f"@{own.sweep}" * bool(own.sweep))
+        parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.plugin, "conformal": own.setting or None}
+        of_sets, ref = True, self._metrics.get(own.plugin + f"@{own.sweep}" * bool(own.sweep))
         if ref is not None:
             plugin = self._plugin(ref["plugin"])
             parts["parameters"] = json.dumps(ref["args"], sort_keys=True, ensure_ascii=False)

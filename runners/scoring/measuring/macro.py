@@ -71,7 +71,7 @@ def macro_limits(
 
 
 def correlations(resampled: Sequence[Floats]) -> Floats:
-    """Return the (k, k) correlation matrix of k values over their common resamples.
+    """Return the correlations (k, k) over all resamples; 0 for a constant, a NaN is its mean.
 
     A value that does not vary is uncorrelated with all others; one that is undefined in a resample takes its mean there.
     """

@@ -145,7 +145,7 @@ def test_answers_that_are_not_made(project, tmp_path):
     path = project.root / "results/bench/generations/m/e.parquet"
     hidden = path.rename(path.with_name("hidden"))
     try:
-        with pytest.raises(ProjectError, match=r"compute or fetch them with `dvc repro --pull specs/bench/dvc.yaml:infer-m-e`$"):
+        with pytest.raises(ProjectError, match=r"compute or fetch them with `dvc repro --pull infer-m-e`$"):
             run(project, tmp_path)
         run(project, tmp_path, datasets=["d"])
     finally:
@@ -205,7 +205,7 @@ def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
         assert "10 questions of e" in capsys.readouterr().out
         assert {"README.md", "test.jsonl"} < set(files(tmp_path / "out"))
         place.unlink()
-        with pytest.raises(ProjectError, match=r"datasets that are not here; .*dvc repro --pull specs/bench/dvc\.yaml:data-e"):
+        with pytest.raises(ProjectError, match=r"datasets are missing; .*dvc repro --pull data-e`$"):
             run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
     finally:
         pq.write_table(table, place)

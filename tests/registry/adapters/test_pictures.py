@@ -131,7 +131,7 @@ def test_only_what_is_selected_is_read(source):
         ({"image": ["a.png", "b.png"], "question": "<image> ?"}, {}, "has 1 marks <image> and the sample 2 images"),
         ({"image": ["a.png", "no.png"]}, {}, "expected its image at no.png"),
         ({"image": ["a.png", "../x.png"]}, {}, "expected its image at"),
-        ({"image": ["a.png"] * (MAX_IMAGES + 1)}, {}, f"{MAX_IMAGES + 1} images; at most {MAX_IMAGES} are taken"),
+        ({"image": ["a.png"] * (MAX_IMAGES + 1)}, {}, f"{MAX_IMAGES + 1} images; more than {MAX_IMAGES} cannot be read"),
         ({"image": '["a.png"'}, {}, "expected an image, or a list of them as JSON"),
         ({"image": "no.gif"}, {"frames": 2}, "expected its video at no.gif"),
         ({"image": "../x.gif"}, {"frames": 2}, "expected its video at"),
@@ -157,7 +157,7 @@ def test_as_many_pictures_and_frames_as_may_be(source):
     for n in (1, MAX_IMAGES):
         (made,) = samples(table(source, [{"image": "clip.gif", "question": "?", "answer": "x"}], frames=n))
         assert len(picture_ids(made.image_id)) == n
-    with pytest.raises(AdapterError, match=f"{MAX_IMAGES + 1} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`"):
+    with pytest.raises(AdapterError, match=f"{MAX_IMAGES + 1} images; more than {MAX_IMAGES} cannot be read; ask for fewer `frames`"):
         table(source, [{"image": ["clip.gif", "a.png"], "question": "?", "answer": "x"}], frames=MAX_IMAGES)
 
 

@@ -130,7 +130,7 @@ def test_a_pattern_of_which_all_files_are_bad(folder: Path) -> None:
     (folder / "ann/train.json").write_text("[")
     found = inspect(folder, card(), skip_bad=True)
     assert len(found.problems) == 1 and found.problems[0].startswith(
-        "ann/*.json: expected at least one whole file, found 2 bad: ann/test.json: cut short or not JSON"
+        "ann/*.json: no file is whole, and at least one must be (2 bad); the first: ann/test.json: cut short or not JSON"
     )
     optional = card(layout=[{"files": "ann/*.json", "at_least": 0}, CARD["layout"][1]])  # type: ignore[index]
     assert inspect(folder, optional, skip_bad=True).problems == []

@@ -91,7 +91,7 @@ def test_pictures_of_one_turn_are_taken_and_of_several_are_not(tmp_path):
     assert (found.n_pictures, found.images) == (None, ()) and "images in several turns" in found.lacking
 
 
-@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; at most 64 are taken")])
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; more than 64 cannot be read")])
 def test_more_pictures_than_are_taken(tmp_path, n, lacking):
     found = asked(tmp_path, [*[1] * n, "What?"])
     assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)

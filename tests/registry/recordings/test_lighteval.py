@@ -80,7 +80,7 @@ def test_pictures_and_thinking(tmp_path):
     assert one(tmp_path, "7", "?", ["a"], 0, ["a"], response={"reasonings": [""]}).draws == [{"text": "a", "verdict": 1.0}]
 
 
-@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; at most 64 are taken")])
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; more than 64 cannot be read")])
 def test_more_pictures_than_are_taken(tmp_path, n, lacking):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(side=1)] * n)
     assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)

@@ -121,7 +121,7 @@ def test_pictures_and_pointers(tmp_path):
     assert found[0].data == (png(side=64),) and found[1].pointer == "0"
     assert "not base64" in found[2].fault and found[3].data == found[6].data == () and not found[6].fault
     assert [len(data) for data in found[4].data] == [len(png(side=64)), 90_000] and found[5].data == found[4].data[::-1]
-    assert found[7].fault.endswith("has 65 images; at most 64 are taken")
+    assert found[7].fault.endswith("has 65 images; more than 64 cannot be read")
     assert input_tables(tmp_path) == {"d": path}
     assert names(path) is None
 

@@ -194,9 +194,9 @@ def test_options_that_are_off(under_test, monkeypatch):
 
 def test_logits_that_are_no_numbers_are_counted(under_test, monkeypatch):
     monkeypatch.setattr(under_test.plain, "logits", lambda prompt, image, tokens=(): torch.tensor([[1.0, NAN, -INF, -3.0]]))
-    assert numbers.finite(under_test).found == "2 of 4 logits are not numbers at float32"
+    assert numbers.finite(under_test).found == "2 of 4 logits are NaN or infinite at float32"
     monkeypatch.setattr(under_test.plain, "logits", lambda prompt, image, tokens=(): torch.tensor([[1.0, -3.0]]))
-    assert numbers.finite(under_test).found == "all 2 logits are numbers at float32, the largest 3"
+    assert numbers.finite(under_test).found == "all 2 logits are finite at float32, the largest 3"
 
 
 @pytest.mark.parametrize(("change", "verdict"), [(0.0, "fail"), (0.0009, "fail"), (0.0011, "ok")])

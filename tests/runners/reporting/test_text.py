@@ -74,7 +74,7 @@ def test_labels_come_apart(label: str, parts: tuple[str, ...]) -> None:
 
 
 def test_a_metric_of_another_checkout_has_no_direction() -> None:
-    assert read_label("not_here", []) == Label("not_here", "not_here")
+    assert read_label("not_here", []) == Label("not_here", text="not_here")
 
 
 def test_natural_order() -> None:

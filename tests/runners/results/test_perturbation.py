@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY, SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.results.perturbation import FIELDS, Study, mean_over_perturbations
+from qualm.runners.results.perturbation import FIELDS, PerturbationStudy, mean_over_perturbations
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
@@ -60,7 +60,7 @@ def study():
     rng = np.random.default_rng(0)
     flag = {"only_clean_correct": False}
     metrics = read_metrics([{"label": n, "plugin": n, "args": flag if n.startswith("halluc") else {}} for n in NAMES])
-    made = Study(PARAMS, metrics, 7)
+    made = PerturbationStudy(PARAMS, metrics, 7)
     made.seen = {}
     for of in (samples("image"), samples("text")):
         part = make_slices(of, [], 100, 7)[0]
@@ -153,7 +153,7 @@ def test_changed_inputs_are_scored_by_themselves_and_collapses_left_out():
     of, clean = samples("d"), np.zeros(N)
     names = {"urr": "uncertainty_reflection_rate", "unchanged_input_rate": "unchanged_input_rate"}
     metrics = read_metrics([{"label": label, "plugin": n, "args": {}} for label, n in names.items()])
-    made, part = Study(PARAMS, metrics, 7), make_slices(of, [], 100, 7)[0]
+    made, part = PerturbationStudy(PARAMS, metrics, 7), make_slices(of, [], 100, 7)[0]
     changed = {"typos@p=0.1": np.arange(N) % 2 * 1.0}
     risen = {
         "blur@radius=2": np.arange(N) % 4 == 0,
@@ -214,7 +214,7 @@ def test_labelled_subsets_are_pooled_and_their_modality_is_found(study):
 
 
 def test_nothing_is_attributed_where_no_modality_is_known(study):
-    alone = Study(PARAMS | {"labelled": {}}, study.metrics, 7)
+    alone = PerturbationStudy(PARAMS | {"labelled": {}}, study.metrics, 7)
     alone.changes, alone.samples = study.changes, study.samples
     assert alone.attribution() == ([], [])
 
@@ -235,7 +235,7 @@ def test_changes_under_a_collapse_are_not_attributed(study):
     """Whatever changes there are where the model collapses: attribution is as if the variant were none of the spec's."""
 
     def attributed(variants, collapsed=()):
-        alone = Study(PARAMS | {"variants": variants}, study.metrics, 7)
+        alone = PerturbationStudy(PARAMS | {"variants": variants}, study.metrics, 7)
         alone.samples = study.samples
         names = {v["variant"] for v in variants} | {"clean"}
         alone.changes = {
@@ -256,6 +256,6 @@ def test_changes_under_a_collapse_are_not_attributed(study):
 
 
 def test_one_modality_has_nobody_else_to_blame(study):
-    alone = Study(PARAMS | {"variants": VARIANTS[:2]}, study.metrics, 7)
+    alone = PerturbationStudy(PARAMS | {"variants": VARIANTS[:2]}, study.metrics, 7)
     alone.changes, alone.samples = study.changes, study.samples
     assert alone.attribution() == ([], [])

