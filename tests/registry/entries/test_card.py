@@ -199,7 +199,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ({"subsets": {"easy": "(" * 60}}, "subsets: easy: character 59: '(' was never closed"),
         ({"subsets": {"easy": ""}}, "subsets: easy: character 1: expected a comparison, got nothing"),
         ({"subsets": {"{": "level == 1"}}, "subsets: {: expected letters, digits, '_' and single '-' between them"),
-        ({"subsets": {"category": "level == 1"}}, "subsets: category: expected a name"),
+        ({"subsets": {"category": "level == 1"}}, "subsets: category: expected letters"),
         ({"adapter": None}, "adapter: a dataset names one, or says under `missing` what will read it"),
         ({"missing": "a reader"}, "adapter: a dataset names one, or says under `missing` what will read it"),
         (
