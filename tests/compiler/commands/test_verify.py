@@ -113,9 +113,7 @@ def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None
     )
     assert found.subsets["cross"] == "meta.AMB == 5 or meta.IVE == 5"
     assert [s.name for s in found.makers] == ["data-photos"] and alone.plan("s").stage("data-photos").outputs["dataset"] == WHOLE
-    with pytest.raises(
-        ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:data-photos"
-    ):
+    with pytest.raises(ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull data-photos"):
         verify(alone, "s", ReviewRequest())
 
 
@@ -139,7 +137,7 @@ def two(project: Project) -> Project:
 
 
 def test_pairs_that_are_not_made_yet_come_with_the_command_that_makes_them(project: Project) -> None:
-    with pytest.raises(ProjectError, match=r"are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:pair-ours-inpainted"):
+    with pytest.raises(ProjectError, match=r"are not made yet; make them: dvc repro --pull pair-ours-inpainted"):
         verify(project, "s", ReviewRequest())
 
 
@@ -156,7 +154,7 @@ def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) ->
     write_pairs(project.root)
     code = CODE.replace('ReviewRequest(reviewer="ann", sample=2)', 'ReviewRequest(reviewer="ann", page=True, browse=False)')
     serving = Terminal([sys.executable, "-c", code, str(project.root), RECIPE])
-    url = serving.until("publishes it").split("at ")[1].split()[0]
+    url = serving.until("writes the decisions to registry/data").split("at ")[1].split()[0]
     assert url.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(url, timeout=TIMEOUT) as reply:
         assert reply.status == 200
@@ -180,7 +178,9 @@ def test_the_page_is_opened_in_the_browser_unless_told_not_to(monkeypatch: pytes
     verify_module._review(session, "ours (s)", ReviewRequest(page=True, port=7, browse=browse), tmp_path)
     ((said, browser),) = told
     assert served == [("ours (s)", 7)] and browser == (tmp_path / OPENING if browse else None)
-    assert said.startswith("ann reviews ours (s) at http://x\n") and said.endswith("Ctrl-C here ends the review and publishes it")
+    assert said.startswith("ann reviews ours (s) at http://x\n") and said.endswith(
+        "Ctrl-C here ends the review and writes the decisions to registry/data"
+    )
 
 
 @pytest.mark.slow

@@ -180,10 +180,10 @@ def test_the_only_data_set_need_not_be_named(tmp_path, monkeypatch):
     (tmp_path / "d" / "samples.parquet").write_text("")
     request = SimpleNamespace(models=[], variants=[], datasets=[], to="croissant")
     plan = SimpleNamespace(spec="s", makers={"d": SimpleNamespace(name="data-d", outputs={"dataset": "d"})})
-    assert _datasets(SimpleNamespace(pairs=[]), plan, request) == {"d": Path("d")}
+    assert _datasets(SimpleNamespace(pairs=[]), plan, request, "t") == {"d": Path("d")}
     plan.makers["e"] = plan.makers["d"]
     with pytest.raises(ProjectError, match="s: has several datasets and no pair set; say which with -d: d, e"):
-        _datasets(SimpleNamespace(pairs=[]), plan, request)
+        _datasets(SimpleNamespace(pairs=[]), plan, request, "t")
 
 
 def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):

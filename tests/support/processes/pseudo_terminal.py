@@ -48,7 +48,7 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before + text
 
-    def rest(self, seconds: float = 120) -> str:
+    def rest(self, seconds: float = 600) -> str:
         """What is printed from here to the end."""
         end = time.monotonic() + seconds
         while True:
