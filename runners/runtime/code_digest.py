@@ -125,7 +125,7 @@ def imported_versions(module: str) -> dict[str, str]:
 
 @cache
 def _distributions(_path: tuple[str, ...]) -> Mapping[str, list[str]]:
-    """Return distributions by the package that they install; listing their files takes a second."""
+    """Return distributions by the package that they install, listed once per search path."""
     return packages_distributions()
 
 

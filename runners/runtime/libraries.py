@@ -15,7 +15,11 @@ EXACT, MINOR, ANY = ("exact", "minor", "any")
 
 @cache
 def version(library: str) -> str:
-    """Return a library's installed version, read once: a process keeps the release that it imported."""
+    """Return a library's installed version, read once per process.
+
+    Raises:
+        PackageNotFoundError: it is not installed; this is looked up each time.
+    """
     return metadata.version(library)
 
 
