@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, judge_difference
+from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, forced_numbers, judge_difference
 from qualm.runners.prompts.question import messages, p_true_prompt, p_true_sampling_prompt, verbalisation, verification
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def log_probabilities(tested: ModelUnderTest) -> CheckResult:
     """Compare log-probabilities and entropies of greedy answers with plain forward passes."""
     worst = 0.0
     for case, parts in zip(tested.cases, tested.baseline, strict=True):
-        worst = max(worst, *_forced(tested, tested.request(case).prompt, case.image, parts[ANSWER]))
+        logits = tested.plain.logits(tested.request(case).prompt, case.image, parts[ANSWER].tokens or [])
+        worst = max(worst, *_forced(logits[:-1], parts[ANSWER]))
     return judge_difference(
         "log-probabilities", worst, tested.limits, "log-probabilities and entropies of greedy answers against a plain forward pass",
         "the port's cache, positions or masks differ between prefill and decoding; do not use its log-probabilities",
@@ -134,11 +135,12 @@ def draws(tested: ModelUnderTest) -> CheckResult:
             part = parts[draw_part(draw)]
             tokens, numbers = part.tokens or [], uniforms(case.stream, draw, tested.decoding.max_new_tokens)
             prompt = tested.request(case).prompt
-            shares = torch.softmax(tested.plain.logits(prompt, case.image, tokens)[:-1] / heat, dim=1)
+            logits = tested.plain.logits(prompt, case.image, tokens)[:-1]
+            shares = torch.softmax(logits / heat, dim=1)
             for row, token, number in zip(shares, tokens, numbers, strict=False):
                 end = float(row[: token + 1].sum())
                 worst = max(worst, end - float(row[token]) - number, number - end)
-            worst = max(worst, *_forced(tested, prompt, case.image, part))
+            worst = max(worst, *_forced(logits, part))
     what = "random numbers outside their token's interval, and log-probabilities of draws"
     return judge_difference("draws", max(worst, 0.0), tested.limits, what, "see log-probabilities", "")
 
@@ -244,9 +246,10 @@ def said_confidence(tested: ModelUnderTest) -> CheckResult:
     for case, answer_parts, parts in zip(tested.cases, tested.baseline, tested.part("said_confidence"), strict=True):
         part = parts["said_confidence"]
         prompt = tested.model.render(verbalisation(case.question, answer_parts[ANSWER].text or "", case.image is not None), silent=True)
-        worst = max(worst, *_forced(tested, prompt, case.image, part))
         logits = tested.plain.logits(prompt, case.image, part.tokens or [])[:-1]
-        worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
+        worst = max(
+            worst, *_forced(logits, part), *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True))
+        )
     return judge_difference(
         "said confidence", worst, tested.limits, "log-probabilities of the reply against the whole prompt", "see continuation"
     )
@@ -278,8 +281,9 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
     )
 
 
-def _forced(tested: ModelUnderTest, prompt: str, image: Any, part: Part) -> Iterable[float]:
-    logprobs, entropies = tested.plain.forced(prompt, image, part.tokens or [])
+def _forced(logits: torch.Tensor, part: Part) -> Iterable[float]:
+    """Return distances of a part's log-probabilities and entropies from those of the logits before its tokens."""
+    logprobs, entropies = forced_numbers(logits, part.tokens or [])
     return [0.0, *map(_distance, part.logprobs or [], logprobs), *map(_distance, part.entropies or [], entropies)]
 
 

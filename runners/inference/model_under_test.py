@@ -183,8 +183,13 @@ class Plain:
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
         """Return (log-probability of each given token, entropy before it), both in nats."""
-        import torch
+        return forced_numbers(self.logits(prompt, image, tokens)[:-1], tokens)
 
-        logprobs = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)
-        index = torch.tensor(list(tokens), device=logprobs.device).unsqueeze(1)
-        return logprobs.gather(1, index).squeeze(1).tolist(), torch.special.entr(logprobs.exp()).sum(dim=1).tolist()
+
+def forced_numbers(logits: torch.Tensor, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Return (log-probability of each token, entropy before it) in nats, from the logits before each."""
+    import torch
+
+    logprobs = torch.log_softmax(logits, dim=1)
+    index = torch.tensor(list(tokens), device=logprobs.device).unsqueeze(1)
+    return logprobs.gather(1, index).squeeze(1).tolist(), torch.special.entr(logprobs.exp()).sum(dim=1).tolist()

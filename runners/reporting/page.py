@@ -3,18 +3,24 @@
 Dataset text is hostile: Jinja2 escapes all of it, and the policy allows no script but the page's own.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.text import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 ASSETS = [
     "templates/report.html",
@@ -47,19 +53,8 @@ def html_page(content: Mapping[str, Any]) -> bytes:
     Args:
         content: what `templates/report.html` reads, except for style, script and policy.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     style, script = ((TEMPLATES / f).read_text(encoding="utf-8") for f in ("style.css", "browse.js"))
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["visible"] = visible
-    environment.filters["described"] = add_description
-    environment.filters["with_code"] = code_to_html
-    environment.filters["rich"] = sentence_to_html
-    environment.filters["bdi"] = isolate_direction
-    environment.globals["say"] = say
-    template = environment.get_template("report.html")
+    template = _environment().get_template("report.html")
     content = {"style": style, "script": script, "policy": security_policy(script), "fewer": "", **content}
     total = sum(len(content[part]) for part in PICKED)
     while True:
@@ -70,6 +65,23 @@ def html_page(content: Mapping[str, Any]) -> bytes:
         content |= {part: content[part][::2] if len(content[part]) > MIN_PICKED else content[part] for part in PICKED}
         n = sum(len(content[part]) for part in PICKED)
         content["fewer"] = say.EXAMPLES_SHOWN.format(shown=n, n=total, mebibytes=MOST_BYTES / 2**20)
+
+
+@cache
+def _environment() -> Environment:
+    """Return the environment of the templates, which keeps them compiled."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["visible"] = visible
+    environment.filters["described"] = add_description
+    environment.filters["with_code"] = code_to_html
+    environment.filters["rich"] = sentence_to_html
+    environment.filters["bdi"] = isolate_direction
+    environment.globals["say"] = say
+    return environment
 
 
 def add_description(svg: str, text: str) -> str:

@@ -77,7 +77,7 @@ def find_engine(module: str, *kinds: str) -> Engine:
         rest["plugin"] = module
     first = module.partition(".")[0]
     if first != OURS:
-        rest |= {library: library_version(library) for library in packages_distributions().get(first, ())}
+        rest |= {library: library_version(library) for library in _distributions(tuple(sys.path)).get(first, ())}
     return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
 
 
@@ -119,8 +119,14 @@ def imported_versions(module: str) -> dict[str, str]:
     modules = [(path, name) for name, path in module_files(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.read_facts(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
-    distributions = packages_distributions()
+    distributions = _distributions(tuple(sys.path))
     return {library: library_version(library) for name in sorted(outside) for library in sorted(set(distributions.get(name, ())))}
+
+
+@cache
+def _distributions(_path: tuple[str, ...]) -> Mapping[str, list[str]]:
+    """Return distributions by the package that they install, listed once per search path."""
+    return packages_distributions()
 
 
 @cache
@@ -141,7 +147,9 @@ def module_files(module: str) -> dict[str, Path]:
 
 
 def _declared(module: str) -> list[str]:
-    for node in ast.parse(_file(module).read_text(encoding="utf-8")).body:
+    text = _file(module).read_text(encoding="utf-8")
+    # A search of the text first: few modules have a list, and parsing takes longer than the rest of a digest.
+    for node in ast.parse(text).body if "ENGINE" in text else ():
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ENGINE" for t in node.targets):
             return list(ast.literal_eval(node.value))
     return []

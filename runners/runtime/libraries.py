@@ -1,7 +1,9 @@
 """Versions of the libraries that compute answers, and when versions count as equal."""
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 
 LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pillow", "jinja2")
 """Libraries whose versions may change an answer."""
@@ -9,6 +11,16 @@ BY_MINOR = frozenset({"torch", "torchvision", "transformers", "tokenizers"})
 """Libraries whose minor releases may change an answer; for the others only major releases may."""
 EXACT, MINOR, ANY = ("exact", "minor", "any")
 """Which stored answers are used: of the same versions, of the same series (`series`), of any versions."""
+
+
+@cache
+def version(library: str) -> str:
+    """Return a library's installed version, read once per process.
+
+    Raises:
+        PackageNotFoundError: it is not installed; this is looked up each time.
+    """
+    return metadata.version(library)
 
 
 def library_versions() -> dict[str, str]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Stage:
     @property
     def provenance(self) -> dict[str, Any]:
         """Return stage key, digest of parameters, seed and library versions, equal in all runs."""
-        return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": content_libraries()}
+        return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": dict(content_libraries())}
 
 
 def nested_paths(tree: Any) -> Iterator[str]:
@@ -94,6 +95,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
 
 
+@cache
 def content_libraries() -> dict[str, str]:
     """Return the installed version by name of Python and the libraries that shape content."""
     from importlib.metadata import PackageNotFoundError, version

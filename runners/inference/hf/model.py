@@ -70,7 +70,7 @@ class HfVlm:
             "local_files_only": hub is None,
         }
         try:
-            self.text_only = is_text_only(self._config().to_dict())
+            self.text_only = is_text_only(self._config.to_dict())
             with still_images_only():
                 self.processor = (
                     AutoTokenizer.from_pretrained(**self._from)
@@ -114,7 +114,7 @@ class HfVlm:
         self._letters: list[int] = []
         self._usual_marks: dict[int, dict[str, int]] = {}
         self._marks = self._picture_marks()
-        self.plain = plain_reason(self._config())
+        self.plain = plain_reason(self._config)
         apart = share is False or (share is None and self._reads_both_ways())
         self._shares: dict[bool, bool] = {False: False, True: False} if apart else {}
         self.stops: set[int] = set()
@@ -244,13 +244,14 @@ class HfVlm:
             return self.network.read({ROWS: [self._processor_tensors([request]) for request in requests]})
         return self.network.read(self.on_device(Encoded(self._processor_tensors(requests))))
 
+    @cached_property
     def _config(self) -> Any:
         from transformers import AutoConfig
 
         return AutoConfig.from_pretrained(**self._from)
 
     def _reads_both_ways(self) -> bool:
-        return self._config().model_type in BOTH_WAYS
+        return self._config.model_type in BOTH_WAYS
 
     def _processor_tensors(self, requests: Sequence[Request]) -> dict[str, Any]:
         prompts = [r.prompt for r in requests]
@@ -279,7 +280,7 @@ class HfVlm:
             return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:
             return ""
-        kind: str = self._config().model_type
+        kind: str = self._config.model_type
         if kind in ONE_PICTURE:
             return f"{kind}, the family of model '{self.label}', takes one image; ask another model, or select samples with one"
         usual = [self.render(messages("QUESTION", n_images=n)) for n in (0, 1, pictures)]
@@ -313,7 +314,7 @@ class HfVlm:
     @cached_property
     def _max_prompt_tokens(self) -> int | None:
         """Return the maximum number of tokens of a prompt; None if the config states none."""
-        most = getattr(self._config().get_text_config(), "max_position_embeddings", None)
+        most = getattr(self._config.get_text_config(), "max_position_embeddings", None)
         return most if isinstance(most, int) and most > 0 else None
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -325,7 +326,7 @@ class HfVlm:
     @cached_property
     def picture_token(self) -> int | None:
         """Return the id of the token that stands for a piece of an image; None if unknown."""
-        config = self._config()
+        config = self._config
         names = ("image_token_id", "image_token_index")
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
 

@@ -43,7 +43,8 @@ def learn_then_test(
         unit: The independent unit. `group`: whole groups (the questions on one image). `row`: single questions.
     """
     grid = np.concatenate([NEAR_ONE, GRID])
-    p = np.array([_p_value(*_losses(fit, t, risk, unit, alpha), alpha, delta / STARTS) for t in grid])
+    place = np.unique(fit.group, return_inverse=True)[1] if unit == "group" else np.arange(len(fit))
+    p = np.array([_p_value(*_losses(fit, place, t, risk, alpha), alpha, delta / STARTS) for t in grid])
     passed = np.zeros(len(grid), dtype=bool)
     for start in np.linspace(0, len(grid), STARTS, endpoint=False).astype(int):
         fails = np.flatnonzero(p[start:] > delta / STARTS)
@@ -61,15 +62,16 @@ def learn_then_test(
     return AbstentionRule(threshold, statement)
 
 
-def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
+def _losses(fit: Answers, place: np.ndarray, threshold: float, risk: str, alpha: float) -> tuple[Floats, bool]:
     """Return ((units,) losses in [0, 1] at a threshold, whether all units have the same size).
+
+    `place` has each answer's unit by number.
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.
     """
     answered = (fit.confidence >= threshold) & (fit.pred_is_idk == 0)
     counted = answered if risk == "answered" else np.ones(len(fit), dtype=bool)
-    place = np.unique(fit.group, return_inverse=True)[1] if unit == "group" else np.arange(len(fit))
     size = np.bincount(place, counted)
     above: Floats = np.bincount(place, (1 - fit.correct) * answered) - alpha * size
     return alpha + above[size > 0] / size.max(initial=1), len(np.unique(size[size > 0])) <= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,7 @@ class Fabric:
         self.inputs[name] = str(path)
 
 
+@cache
 def picture(i: int) -> bytes:
     """A plain scene: a few shapes on a soft ground."""
     rng = np.random.default_rng(i)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,20 @@ from qualm.registry.sample import COMPARISONS, RANKINGS, SHORTCUTS
 from qualm.runners.reporting.findings import _ties_in_words, findings
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import Stage
+from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.made_results import frame, ranked
 
 
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Fabric(tmp_path_factory.mktemp("findings")).stage()
+
+
 @pytest.fixture
-def results(fabricate: Callable[..., Any]) -> Any:
-    return read_report(fabricate(settings=("ours",)).stage())
+def results(stage: Stage) -> Any:
+    """The report's tables, which a test may change."""
+    return read_report(replace(stage, params={**stage.params}, inputs={**stage.inputs}))
 
 
 def of(results: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import chdir
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.reporting.summary import summary
 from qualm.runners.results.results import Results
 from qualm.runners.runtime.records import write_table
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import report
+from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.made_results import frame, ranked
 from tests.support.processes.chromium import Chromium
 
@@ -85,8 +87,17 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[..., Any]) -> None:
-    text, page = made(fabricate().stage())
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, str, Page]:
+    """A stage of two models on two datasets, its page as text, and as a browser would see it."""
+    folder = tmp_path_factory.mktemp("usual")
+    with chdir(folder):
+        stage = Fabric(folder).stage()
+        return stage, *made(stage)
+
+
+def test_every_section_is_there_and_nothing_leaves_the_page(usual: tuple[Stage, str, Page]) -> None:
+    _, text, page = usual
     safe(text, page)
     assert [i for i in page.ids() if i in SECTIONS] == SECTIONS
     assert "Not drawn" not in page.text and "abababab" not in page.text
@@ -103,8 +114,8 @@ def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[
     assert len(text) < 2_000_000
 
 
-def test_published_results_and_studies_stand_where_there_are_any(fabricate: Callable[..., Any]) -> None:
-    _, without = made(fabricate().stage())
+def test_published_results_and_studies_stand_where_there_are_any(usual: tuple[Stage, str, Page], fabricate: Callable[..., Any]) -> None:
+    _, _, without = usual
     assert not {"published", "studies"} & set(without.ids()) and "Studies" not in without.text
     Path("tables").mkdir()
     two_sizes = {"small": {"family": "F", "billions": 1}, "large": {"family": "F", "billions": 7}}
@@ -172,13 +183,12 @@ def test_a_small_benchmark_fits_eight_screens_and_wide_tables_announce_their_col
         assert not browser.complaints
 
 
-def test_the_same_tables_give_the_same_bytes(fabricate: Callable[..., Any], tmp_path: Path) -> None:
-    stage = fabricate().stage()
-    first, _ = made(stage)
+def test_the_same_tables_give_the_same_bytes(usual: tuple[Stage, str, Page], tmp_path: Path) -> None:
+    stage, first, _ = usual
     second, _ = made(stage)
     assert first == second
     assert not re.search(r"20\d\d-\d\d-\d\d|localhost", first)
-    assert str(tmp_path) not in first
+    assert str(tmp_path) not in second and str(Path(stage.outputs["report"]).parent) not in first
 
 
 def test_hostile_text_stays_text(fabricate: Callable[..., Any]) -> None:
@@ -196,8 +206,8 @@ def test_hostile_text_stays_text(fabricate: Callable[..., Any]) -> None:
     assert "مرحبا" in page.text
 
 
-def test_undefined_is_said_with_its_reason(fabricate: Callable[..., Any]) -> None:
-    text, page = made(fabricate().stage())
+def test_undefined_is_said_with_its_reason(usual: tuple[Stage, str, Page]) -> None:
+    _, text, page = usual
     assert "no answer was judged" in page.text  # brier in the leaderboard
     assert "undefined (no scored rows)" in page.text  # the empty slice
     assert ">nan<" not in text.lower() and ">none<" not in text.lower()
@@ -253,12 +263,12 @@ def test_pictures_are_bounded_and_broken_ones_named(fabricate: Callable[..., Any
 
 
 def test_the_page_stays_small_with_many_models(fabricate: Callable[..., Any]) -> None:
-    text, page = made(fabricate(models=tuple(f"model-{i}" for i in range(26)), n=60).stage(examples=40))
+    text, page = made(fabricate(models=tuple(f"model-{i}" for i in range(26)), n=20).stage(examples=8))
     safe(text, page)
     assert len(text) < 5 * 2**20
 
 
-def test_many_unscored_answers_stand_at_the_top(fabricate: Callable[..., Any]) -> None:
+def test_many_unscored_answers_stand_at_the_top(usual: tuple[Stage, str, Page], fabricate: Callable[..., Any]) -> None:
     small = fabricate()
     small.scores[0] |= {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 60, "why": "say <b>`options: choices`</b>"}
     none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0}
@@ -268,7 +278,7 @@ def test_many_unscored_answers_stand_at_the_top(fabricate: Callable[..., Any]) -
     assert "all 60 answers are not scored" in page.text and "say <b>`options: choices`</b>" in page.text
     assert page.text.index("not scored") < page.text.index("Clean inputs, all questions")
     assert "idk_rate is undefined" in page.text and "no answer was judged" in page.text
-    assert "all 60 answers are not scored" not in made(fabricate().stage())[1].text
+    assert "all 60 answers are not scored" not in usual[2].text
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -123,14 +124,30 @@ def world(tmp_path, monkeypatch):
     return World()
 
 
-def test_judgements(world):
-    world.run_all()
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The folder of a world whose stages ran with the usual parameters, and that world."""
+    folder = tmp_path_factory.mktemp("usual")
+    with chdir(folder):
+        made = World()
+        made.run_all()
+    return folder, made
+
+
+@pytest.fixture
+def scored(usual, monkeypatch):
+    """Its world, for tests that only read."""
+    monkeypatch.chdir(usual[0])
+    return usual[1]
+
+
+def test_judgements(scored):
     rows = read_table(Path("results/judgements"), JUDGEMENTS).to_pylist()
     assert {r["dataset"] for r in rows} == {"open"}
     assert len(rows) == 2 * 2 * (N - 1)
     for row in rows:
-        text = world.answers[row["model"], "open"][row["variant"], row["sample_id"]]["text"]
-        answerable = world.open[int(row["sample_id"][1:])]["answerable"]
+        text = scored.answers[row["model"], "open"][row["variant"], row["sample_id"]]["text"]
+        answerable = scored.open[int(row["sample_id"][1:])]["answerable"]
         assert row["pred_is_idk"] == (text == "I don't know")
         assert row["gt_is_idk"] != answerable
         assert row["rating"] == float(text == ("red" if answerable else "I don't know"))
@@ -190,23 +207,21 @@ def test_multiple_choice_in_words(world):
     assert refusals["n"] + refusals["n_unscored"] == N and ("m1", "choice", "clean", "all", "idk_rate") not in scores
 
 
-def test_uncertainties(world):
-    world.run_all()
+def test_uncertainties(scored):
     rows = read_table(Path("results/uncertainties"), UNCERTAINTIES).to_pylist()
     assert len(rows) == 2 * 2 * 2 * (N - 1)
     for row in rows[::50]:
-        logprobs = world.answers[row["model"], row["dataset"]][row["variant"], row["sample_id"]]["token_logprobs"]
+        logprobs = scored.answers[row["model"], row["dataset"]][row["variant"], row["sample_id"]]["token_logprobs"]
         assert row["value"] == pytest.approx(-np.mean(logprobs), abs=1e-6)
 
 
-def test_sets(world):
-    world.run_all()
+def test_sets(scored):
     limits = {(r["model"], r["score"]): r for r in read_table(Path("results/thresholds"), CONFORMAL_THRESHOLDS).to_pylist()}
     sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
     assert len(sets) == 2 * 2 * 2 * N
     groups = {}
     for row in sets:
-        sample = world.choice[int(row["sample_id"][1:])]
+        sample = scored.choice[int(row["sample_id"][1:])]
         groups.setdefault(sample["group"], set()).add(row["is_calibration"])
         if row["sample_id"] == f"s{GAP}":
             assert row["set_size"] is row["covered"] is row["set_mask"] is None
@@ -214,7 +229,7 @@ def test_sets(world):
         assert row["set_size"] == bin(row["set_mask"]).count("1") >= 1
         assert row["covered"] == bool(row["set_mask"] >> sample["answer_index"] & 1)
         if row["score"] == "lac":
-            logits = np.array(world.answers[row["model"], "choice"][row["variant"], row["sample_id"]]["option_logits"])
+            logits = np.array(scored.answers[row["model"], "choice"][row["variant"], row["sample_id"]]["option_logits"])
             probs = np.exp(logits) / np.exp(logits).sum()
             inside = 1 - probs <= limits[row["model"], "lac"]["threshold"] + 1e-9  # written with nine digits
             assert row["set_mask"] == sum(1 << int(k) for k in (np.flatnonzero(inside) if inside.any() else [probs.argmax()]))
@@ -224,8 +239,7 @@ def test_sets(world):
     assert limit["n_groups"] == sum(True in sides for sides in groups.values()) < limit["n_calibration"]
 
 
-def test_every_model_calibrates_on_the_same_rows(world):
-    world.run_all()
+def test_every_model_calibrates_on_the_same_rows(scored):
     sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
     chosen = {(r["model"], r["variant"], r["score"]): set() for r in sets}
     for r in sets:
@@ -234,10 +248,9 @@ def test_every_model_calibrates_on_the_same_rows(world):
     assert len({frozenset(s) for s in chosen.values()}) == 1
 
 
-def test_labels_follow_from_what_a_metric_reads(world):
-    world.run_all()
+def test_labels_follow_from_what_a_metric_reads(scored):
     found = {}
-    for model, dataset, _, part, metric in world.scores():
+    for model, dataset, _, part, metric in scored.scores():
         if model == "m1" and part == "all":
             found.setdefault(dataset, set()).add(metric)
     sets = {f"{m}[ours/{s}]" for m in ("coverage", "set_size") for s in ("lac", "aps", "mean")}
@@ -245,17 +258,16 @@ def test_labels_follow_from_what_a_metric_reads(world):
     assert found["open"] == {"accuracy", "ece", "auroc[perplexity]"}
 
 
-def test_open_answers_against_scikit_learn(world):
-    world.run_all()
-    scores = world.scores()
+def test_open_answers_against_scikit_learn(scored):
+    scores = scored.scores()
     for model in ("m1", "m2"):
         for variant in ("clean", "blur@radius=2.0"):
             for part, chosen in (("all", range(N)), ("category=a", range(0, N, 2)), ("kind=even", range(1, N, 2))):
                 right, unsure = [], []
                 for i in chosen:
-                    row = world.answers[model, "open"].get((variant, f"s{i}"))
+                    row = scored.answers[model, "open"].get((variant, f"s{i}"))
                     if row:
-                        right.append(row["text"] == ("red" if world.open[i]["answerable"] else "I don't know"))
+                        right.append(row["text"] == ("red" if scored.open[i]["answerable"] else "I don't know"))
                         unsure.append(-np.mean(row["token_logprobs"]))
                 row = scores[model, "open", variant, part, "accuracy"]
                 assert row["value"] == pytest.approx(accuracy_score([True] * len(right), right))
@@ -278,27 +290,25 @@ def test_slices_by_yes_or_no_and_by_combinations(world):
     }
 
 
-def test_mean_over_scores(world):
-    world.run_all()
-    scores = world.scores()
+def test_mean_over_scores(scored):
+    scores = scored.scores()
     for variant in ("clean", "blur@radius=2.0"):
         parts = {s: scores["m2", "choice", variant, "all", f"set_size[ours/{s}]"] for s in ("lac", "aps", "mean")}
         assert parts["mean"]["value"] == pytest.approx((parts["lac"]["value"] + parts["aps"]["value"]) / 2)
         assert parts["lac"]["low"] < parts["mean"]["low"] or parts["aps"]["low"] < parts["mean"]["low"]
 
 
-def test_counts_of_test_rows(world):
-    world.run_all()
+def test_counts_of_test_rows(scored):
     sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
     test = {r["sample_id"] for r in sets if not r["is_calibration"]}
-    row = world.scores()["m1", "choice", "clean", "all", "accuracy[ours]"]
+    row = scored.scores()["m1", "choice", "clean", "all", "accuracy[ours]"]
     assert row["n"] == len(test - {f"s{GAP}"})
     assert row["n_unscored"] == len(test & {f"s{GAP}"})
 
 
-def test_intervals_do_not_depend_on_what_else_is_scored(world):
-    world.run_all()
-    before = world.scores()
+def test_intervals_do_not_depend_on_what_else_is_scored(usual, world):
+    with chdir(usual[0]):
+        before = usual[1].scores()
     world.run_all(slices=[], metrics=SCORE["metrics"][::-1])
     after = world.scores()
     assert all(close(before[key], row) for key, row in after.items())
@@ -315,9 +325,8 @@ def close(one, other):
     )
 
 
-def test_same_bytes_again_and_other_draws_with_another_seed(world):
-    world.run_all()
-    first = {name: Path("results", name).read_bytes() for name in OUTPUTS}
+def test_same_bytes_again_and_other_draws_with_another_seed(usual, world):
+    first = {name: (usual[0] / "results" / name).read_bytes() for name in OUTPUTS}
     world.run_all()
     assert first == {name: Path("results", name).read_bytes() for name in OUTPUTS}
     before = world.scores()
@@ -329,7 +338,7 @@ def test_same_bytes_again_and_other_draws_with_another_seed(world):
 
 def test_grouped_interval_against_a_loop(world):
     """The bootstrap written out: draw groups, concatenate their rows, score each draw alone."""
-    world.run_all(interval={"bootstrap": 4000, "level": 0.9})
+    world.run_all(interval={"bootstrap": 2000, "level": 0.9})
     row = world.scores()["m1", "open", "clean", "all", "accuracy"]
     right = {i: None for i in range(N)}
     for i in right:
@@ -337,7 +346,7 @@ def test_grouped_interval_against_a_loop(world):
         right[i] = None if made is None else made["text"] == ("red" if world.open[i]["answerable"] else "I don't know")
     rng = np.random.default_rng(5)
     draws = []
-    for _ in range(4000):
+    for _ in range(2000):
         rows = [right[3 * g + k] for g in rng.integers(0, N // 3, N // 3) for k in range(3)]
         draws.append(np.mean([r for r in rows if r is not None]))
     low, high = np.quantile(draws, [0.05, 0.95])
@@ -362,13 +371,12 @@ def test_without_a_judge_open_answers_are_unscored(world):
     assert "accuracy" in {k[4] for k in world.scores() if k[1] == "choice"}
 
 
-def test_metrics_file_and_plots(world):
-    world.run_all()
+def test_metrics_file_and_plots(scored):
     nested = json.loads(Path("results/metrics").read_text())
-    assert nested["m1"]["choice"]["coverage[ours/lac]"] == world.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]["value"]
+    assert nested["m1"]["choice"]["coverage[ours/lac]"] == scored.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]["value"]
     with Path("results/set_sizes").open() as handle:
         sizes = list(csv.DictReader(handle))
-    n = world.scores()["m1", "choice", "clean", "all", "set_size[ours/lac]"]["n"]
+    n = scored.scores()["m1", "choice", "clean", "all", "set_size[ours/lac]"]["n"]
     assert sum(int(r["count"]) for r in sizes if (r["model"], r["score"]) == ("m1", "lac")) == n
     with Path("results/reliability").open() as handle:
         rows = list(csv.DictReader(handle))
@@ -377,9 +385,8 @@ def test_metrics_file_and_plots(world):
     assert all(0 <= float(r["expected_low"]) <= float(r["confidence"]) + 0.5 and float(r["expected_high"]) <= 1 for r in rows)
 
 
-def test_calibration_errors_are_tested_and_nothing_else(world):
-    world.run_all()
-    scores = world.scores()
+def test_calibration_errors_are_tested_and_nothing_else(scored):
+    scores = scored.scores()
     for key, row in scores.items():
         assert (row["p_null"] is not None) == (row["null"] is not None) == key[4].startswith("ece") or row["n_groups"] < 5, key
     whole = scores["m1", "open", "clean", "all", "ece"]

@@ -65,6 +65,22 @@ class Plain:
                 break
         return tokens, logprobs, entropies, first
 
+    def follow(self, prompt, image, given, limit, choose=lambda step, logits: int(logits.argmax())):
+        """What `generate` gives where it takes the given tokens, read in one pass; from the first that it would not take, it ends.
+
+        So equal tokens mean that every given one was chosen, and that they end where they should.
+        """
+        tokens, logprobs, entropies, rows = [], [], [], self.logits(prompt, image, given)
+        for step, logits in enumerate(rows[:limit]):
+            logp = logits - torch.logsumexp(logits, 0)
+            token = choose(step, logits)
+            tokens.append(token)
+            logprobs.append(float(logp[token]))
+            entropies.append(float(-(logp.exp() * logp).sum()))
+            if token in self.stops or tokens != list(given[: step + 1]):
+                break
+        return tokens, logprobs, entropies, rows[0]
+
     def text(self, tokens):
         return self.tokenizer.decode([t for t in tokens if t not in self.stops], skip_special_tokens=True).strip()
 

@@ -55,7 +55,7 @@ def generated(model, prompt, image):
 def test_why_a_model_is_read_so(model, tmp_path):
     assert model.plain == REASONS[model.label]
     llava = hf_vlm(ModelContext("llava", tiny_llava(tmp_path)))
-    assert llava.plain == "" == plain_reason(llava._config())
+    assert llava.plain == "" == plain_reason(llava._config)
 
 
 def test_greedy_answers_are_those_of_generate(model):

@@ -29,9 +29,14 @@ def with_train(project, name, n=6):
     write_table(path, rows, SAMPLES)
 
 
-@pytest.fixture(params=[tiny_llava, tiny_idefics3])
-def project(request, tmp_path):
-    made = Project(tmp_path, request.param(tmp_path / "model"))
+@pytest.fixture(scope="module", params=[tiny_llava, tiny_idefics3])
+def model(request, tmp_path_factory):
+    return request.param(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def project(model, tmp_path):
+    made = Project(tmp_path, model)
     made.dataset("open", 12)
     made.dataset("choice", 12, choices=True)
     for name in ("open", "choice"):

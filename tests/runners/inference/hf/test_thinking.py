@@ -74,10 +74,10 @@ def answers(model, requests):
     ]
 
 
-def by_hand(model, request, choose=lambda step, logits: int(logits.argmax()), longest=LONGEST):
-    """Tokens, log-probabilities, how many were thinking, how it ended."""
+def by_hand(model, request, given, choose=lambda step, logits: int(logits.argmax()), longest=LONGEST):
+    """Tokens, log-probabilities, how many were thinking, how it ended, of an answer that is followed token by token."""
     plain, end = Plain(model), model.thinking.tags[1]
-    tokens, logprobs, _, _ = plain.generate(request.prompt, request.image, BUDGET + SEPARATORS + longest, choose)
+    tokens, logprobs, _, _ = plain.follow(request.prompt, request.image, given, BUDGET + SEPARATORS + longest, choose)
     thought = None
     for n in range(1, len(tokens) + 1):
         text = model.tokenizer.decode(tokens[:n])
@@ -107,8 +107,8 @@ def test_answers_and_draws_are_those_of_plain_passes_parted_by_hand(model):
     plain = Plain(model)
     for request, parts in zip(requests, answers(model, requests), strict=True):
         for draw in range(7):
-            tokens, logprobs, thought, how = by_hand(model, request, **({"choose": drawn(request, draw)} if draw else {}))
             part = parts[draw_part(draw) if draw else "answer"]
+            tokens, logprobs, thought, how = by_hand(model, request, part.tokens, **({"choose": drawn(request, draw)} if draw else {}))
             assert part.tokens == tokens and part.numbers == [thought, how]
             assert part.logprobs == pytest.approx(logprobs, abs=LIMIT) and len(part.entropies) == len(tokens)
             assert part.text == (plain.text(tokens[thought:]) if how == ANSWERED else None)
@@ -149,8 +149,8 @@ def test_option_logits_are_of_the_first_position_after_the_thinking(folder):
     requests = asked(model, ("options",), options=3)
     plain, letters, seen = Plain(model), model.option_ids(3), set()
     for request, parts in zip(requests, answers(model, requests), strict=True):
-        tokens, _, thought, how = by_hand(model, request, longest=1)
         part = parts["options"]
+        tokens, _, thought, how = by_hand(model, request, part.tokens, longest=1)
         seen.add(how)
         assert part.tokens == tokens
         if how == ANSWERED:

@@ -29,9 +29,10 @@ def test_p_values_are_the_smaller_bound(n, mean, alpha):
 )
 def test_losses_are_of_answers_at_the_threshold_or_above_that_do_not_decline(risk, unit, found):
     fit = Answers(np.array([0.5, 0.4, 0.9, 0.8]), np.array([0.0, 0, 1, 0]), np.array([0.0, 0, 0, 1]), np.zeros(4), np.array([7, 7, 7, 2]))
-    losses, _ = _losses(fit, 0.5, risk, unit, 0.1)
+    place = np.array([0, 0, 0, 1]) if unit == "group" else np.arange(4)
+    losses, _ = _losses(fit, place, 0.5, risk, 0.1)
     assert (len(losses), losses.mean()) == pytest.approx(found)
-    nothing, equal = _losses(fit, 0.95, risk, unit, 0.1)
+    nothing, equal = _losses(fit, place, 0.95, risk, 0.1)
     assert equal is (unit == "row" or risk == "answered")
     assert len(nothing) == (0 if risk == "answered" else found[0])
     assert nothing.sum() == pytest.approx(0.1 - 0.1 / 3 if (risk, unit) == ("all", "group") else 0)

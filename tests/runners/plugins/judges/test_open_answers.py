@@ -56,5 +56,5 @@ def test_logs_of_lm_eval(case, filter, right):
 def test_a_model_that_repeats_itself_is_soon_judged(reply):
     """Time grows with the length and not with its square; a minute is never reached, however busy the machine."""
     start = time.process_time()
-    rules(["What color is it?"] * 2, [["red"], ["7"]], [reply * (16_000 // len(reply))] * 2)
+    rules(["What color is it?"] * 2, [["red"], ["7"]], [reply * (8_000 // len(reply))] * 2)
     assert time.process_time() - start < 60

@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        return scenes_folder(root, train=240, test=120)
+        return scenes_folder(root, train=120, test=60)
 
 
 def make(folder, category="epistemic/extraneous", seed=7, **args):
@@ -134,11 +134,11 @@ def test_what_it_needs(folder, tmp_path):
         make(tmp_path)
 
 
-def test_the_stage_keeps_them_whole(folder, tmp_path, monkeypatch):
+def test_the_stage_keeps_them_whole(folder, sets, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     args = {"dataset": "scenes", "category": "aleatoric/ambiguity", "per_image": 1, "held_out": True, "decline": "all"}
     params = {"pairs": "ours", "recipe": "twins", "label": "twins", "plugin": "scene_twins", "args": args, "about": {}}
     outputs = {"pairs": "out"}
     pair.run(Stage("s/p", "s", "p", "pair", params, {"datasets": {"scenes": str(folder)}}, outputs, 7, Settings(workers=1, progress=False)))
     rows = read_table(tmp_path / "out" / "samples.parquet", SAMPLES).to_pylist()
-    assert len(rows) == len(make(folder, "aleatoric/ambiguity")[1])
+    assert len(rows) == len(sets["aleatoric/ambiguity"][1])

@@ -2,6 +2,7 @@
 one that was trained for seconds: what is darkened is what the question names."""
 
 import shutil
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,11 @@ from tests.support.models.tiny_clip import GRID, HEADS, PATCH, SIDE, WIDTH, tiny
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tiny_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module")
+def clip(folder):
+    return Clip(folder, "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -91,13 +97,14 @@ def attention_by_hand(folder, image, layer):
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, -1, -2, -3])
-def test_the_map_is_the_class_tokens_attention(folder, layer):
+def test_the_map_is_the_class_tokens_attention(folder, clip, layer):
     image = picture(size=(50, 40))
-    got = Clip(folder, "cpu").relevance(image, "", "class_attention", layer)
+    got = clip.relevance(image, "", "class_attention", layer)
     want = attention_by_hand(folder, image, layer).attention
     assert np.ptp(want) > 1e-3 and np.allclose(got, want, atol=2e-5)
 
 
+@cache
 def text_by_transformers(folder, question):
     import torch
     from transformers import AutoTokenizer, CLIPModel
@@ -109,17 +116,17 @@ def text_by_transformers(folder, question):
 
 
 @pytest.mark.parametrize("layer", [0, 1, -1, -2])
-def test_the_map_of_a_question_is_what_each_patch_adds_to_its_likeness(folder, layer):
+def test_the_map_of_a_question_is_what_each_patch_adds_to_its_likeness(folder, clip, layer):
     image = picture(size=(50, 40))
-    got = Clip(folder, "cpu").relevance(image, "Which one?", "contribution", layer)
+    got = clip.relevance(image, "Which one?", "contribution", layer)
     _, text = text_by_transformers(folder, "Which one?")
     want = attention_by_hand(folder, image, layer).added @ text
     assert np.ptp(want) > 1e-3 and np.allclose(got.ravel(), want, atol=2e-5)
 
 
-def test_the_papers_formula(folder):
+def test_the_papers_formula(folder, clip):
     image = picture(size=(50, 40))
-    got = Clip(folder, "cpu").relevance(image, "Which one?", "similarity", -2)
+    got = clip.relevance(image, "Which one?", "similarity", -2)
     tokens, _ = text_by_transformers(folder, "Which one?")
     scores = attention_by_hand(folder, image, 0).patches @ tokens.T / np.sqrt(WIDTH)
     shares = np.exp(scores) / np.exp(scores).sum(axis=0)
@@ -165,9 +172,9 @@ def test_a_constant_map_masks_nothing():
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.4])
-def test_the_picture_is_darkened_by_the_formula(folder, strength):
+def test_the_picture_is_darkened_by_the_formula(folder, clip, strength):
     image = picture(size=(50, 40))
-    m = relevance_mask(Clip(folder, "cpu").relevance(image, "What is it?", "contribution", -2), image.size)
+    m = relevance_mask(clip.relevance(image, "What is it?", "contribution", -2), image.size)
     (made,) = apply(folder, [image], strength=strength)
     assert np.array_equal(np.asarray(made), np.rint((1 - strength * m)[..., None] * np.asarray(image)))
     assert np.asarray(made).mean() < np.asarray(image).mean() and (made.size, made.mode) == (image.size, "RGB")
@@ -188,11 +195,11 @@ QUESTIONS = ["Is it red?", "How many spheres are there?", "What is left of the c
 
 
 @pytest.mark.parametrize(("relevance", "reads"), [("contribution", True), ("similarity", True), ("class_attention", False)])
-def test_three_questions_on_one_picture_and_one_question_on_three(folder, relevance, reads):
+def test_three_questions_on_one_picture_and_one_question_on_three(folder, clip, relevance, reads):
     asked = {image.tobytes() for image in apply(folder, [picture()] * 3, QUESTIONS, relevance=relevance)}
     assert len(asked) == (3 if reads else 1)
     pictures = [picture(i, (40, 30)) for i in range(3)]
-    shown = [relevance_mask(Clip(folder, "cpu").relevance(p, QUESTIONS[0], relevance, -2), p.size).tobytes() for p in pictures]
+    shown = [relevance_mask(clip.relevance(p, QUESTIONS[0], relevance, -2), p.size).tobytes() for p in pictures]
     assert len(set(shown)) == 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from qualm.runners.results.attribution import MEASURES
 from qualm.runners.results.perturbation import FIELDS
 from qualm.runners.runtime.records import write_table
 from qualm.runners.stages import report
+from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.held import held, rows_of_drawings
 from tests.support.data.score_files import write_scores
 from tests.support.processes.chromium import Chromium
@@ -128,9 +130,11 @@ def _csv(folder: Path, name: str, rows: list[dict[str, Any]], fabric: Any) -> No
     fabric.inputs[name] = str(path)
 
 
-@pytest.fixture
-def section(fabricate: Callable[..., Any]) -> dict[str, Any]:
-    found = perturbed(read_report(study(fabricate())))
+@pytest.fixture(scope="module")
+def section(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("section")
+    with chdir(folder):
+        found = perturbed(read_report(study(Fabric(folder))))
     assert found is not None
     return found
 
