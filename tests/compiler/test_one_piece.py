@@ -105,10 +105,17 @@ PIECES = {
 }  # fmt: skip
 
 
+READ = (ast.Attribute, ast.Call, ast.Constant, ast.List, ast.ListComp, ast.GeneratorExp, ast.comprehension)
+"""Nodes that do any of it, a fifth of all."""
+
+
 @pytest.fixture(scope="module")
 def nodes() -> dict[str, list[ast.AST]]:
-    by_file = syntax_nodes("registry", "runners", "compiler")
-    return {f"qualm.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": nodes for file, nodes in by_file.items()}
+    by_file = {
+        f"qualm.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": nodes
+        for file, nodes in syntax_nodes("registry", "runners", "compiler").items()
+    }
+    return {module: [node for node in nodes if isinstance(node, READ)] for module, nodes in by_file.items()}
 
 
 @pytest.mark.parametrize("job", PIECES)
@@ -146,5 +153,5 @@ HARMLESS = (
 @pytest.mark.parametrize("job", PIECES)
 def test_the_rule_sees_what_it_forbids(job: str) -> None:
     for code in SAMPLES[job]:
-        assert any(map(PIECES[job].does, ast.walk(ast.parse(code)))), code
+        assert any(PIECES[job].does(node) for node in ast.walk(ast.parse(code)) if isinstance(node, READ)), code
     assert not any(map(PIECES[job].does, ast.walk(ast.parse(HARMLESS))))
