@@ -42,7 +42,7 @@ def opens_a_picture(node: ast.AST) -> bool:
 
 
 def reads_imports(node: ast.AST) -> bool:
-    return is_name(node, "ast.Import", "ast.ImportFrom")
+    return isinstance(node, ast.Attribute) and node.attr in ("Import", "ImportFrom", "ModuleFinder")
 
 
 def judges_characters(node: ast.AST) -> bool:
@@ -132,7 +132,11 @@ def test_in_one_place_only(job: str, nodes: dict[str, list[ast.AST]]) -> None:
 SAMPLES = {
     "git is asked": ['subprocess.run(["git", "status"])', '["git", *arguments]'],
     "pictures are opened": ["PIL.Image.open(x)", "Image.open(io.BytesIO(x))", "cv2.imread(x)", "cv2.imdecode(x, 1)"],
-    "imports are followed": ["isinstance(node, ast.Import)", "isinstance(node, (ast.ImportFrom, ast.Name))"],
+    "imports are followed": [
+        "isinstance(node, ast.Import)",
+        "isinstance(node, (syntax.ImportFrom, ast.Name))",
+        "modulefinder.ModuleFinder()",
+    ],
     "text is made safe to print": ["''.join(c for c in x if c.isprintable())", "unicodedata.category(c) in 'Cc'"],
     "files are replaced": [
         "p.replace(q)",
