@@ -17,7 +17,6 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
-from qualm.registry.entries import hub
 from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import textfiles
 from qualm.registry.system.versions import describe_versions
@@ -136,6 +135,8 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
     if after and before in project.specs():
         return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", parameters, None, device, drift))
     if revision is not None or re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        from qualm.registry.entries import hub
+
         try:
             commit = hub.model_commit(project.root, name, revision)
         except FetchError as error:

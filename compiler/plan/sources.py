@@ -39,6 +39,8 @@ class Sources:
         self._named: dict[tuple[Path, str], imports.Facts] = {}
         self._places: dict[tuple[str, Path | None], Path | None] = {}
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
+        self._existing: dict[frozenset[tuple[str, Path]], dict[str, imports.Facts]] = {}
+        """Facts of modules by their roots, with only those imports that are modules: of most names there is none."""
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
         """Return {name: file} of modules, assets and all that they import in our packages."""
@@ -46,7 +48,15 @@ class Sources:
         if key not in self._closures:
             # In one go, since modules share most of their imports.
             roots = {first: place for name in sorted(key[0]) for first, place in imports.roots_of(name, root).items()}
-            self._closures[key] = imports.closure(sorted(key[0]), roots, self._facts, self._place)
+            existing = self._existing.setdefault(frozenset(roots.items()), {})
+
+            def existing_facts(path: Path, name: str) -> imports.Facts:
+                if name not in existing:
+                    names, assets = self._facts(path, name)
+                    existing[name] = tuple(n for n in names if n.endswith(".*") or self._place(n, roots) is not None), assets
+                return existing[name]
+
+            self._closures[key] = imports.closure(sorted(key[0]), roots, existing_facts, self._place)
         return self._closures[key]
 
     def save(self) -> None:

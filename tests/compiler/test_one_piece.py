@@ -42,7 +42,7 @@ def opens_a_picture(node: ast.AST) -> bool:
 
 
 def reads_imports(node: ast.AST) -> bool:
-    return is_name(node, "ast.Import", "ast.ImportFrom")
+    return isinstance(node, ast.Attribute) and node.attr in ("Import", "ImportFrom", "ModuleFinder")
 
 
 def judges_characters(node: ast.AST) -> bool:
@@ -105,10 +105,17 @@ PIECES = {
 }  # fmt: skip
 
 
+READ = (ast.Attribute, ast.Call, ast.Constant, ast.List, ast.ListComp, ast.GeneratorExp, ast.comprehension)
+"""Nodes that do any of it, a fifth of all."""
+
+
 @pytest.fixture(scope="module")
 def nodes() -> dict[str, list[ast.AST]]:
-    by_file = syntax_nodes("registry", "runners", "compiler")
-    return {f"qualm.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": nodes for file, nodes in by_file.items()}
+    by_file = {
+        f"qualm.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": nodes
+        for file, nodes in syntax_nodes("registry", "runners", "compiler").items()
+    }
+    return {module: [node for node in nodes if isinstance(node, READ)] for module, nodes in by_file.items()}
 
 
 @pytest.mark.parametrize("job", PIECES)
@@ -125,7 +132,11 @@ def test_in_one_place_only(job: str, nodes: dict[str, list[ast.AST]]) -> None:
 SAMPLES = {
     "git is asked": ['subprocess.run(["git", "status"])', '["git", *arguments]'],
     "pictures are opened": ["PIL.Image.open(x)", "Image.open(io.BytesIO(x))", "cv2.imread(x)", "cv2.imdecode(x, 1)"],
-    "imports are followed": ["isinstance(node, ast.Import)", "isinstance(node, (ast.ImportFrom, ast.Name))"],
+    "imports are followed": [
+        "isinstance(node, ast.Import)",
+        "isinstance(node, (syntax.ImportFrom, ast.Name))",
+        "modulefinder.ModuleFinder()",
+    ],
     "text is made safe to print": ["''.join(c for c in x if c.isprintable())", "unicodedata.category(c) in 'Cc'"],
     "files are replaced": [
         "p.replace(q)",
@@ -146,5 +157,5 @@ HARMLESS = (
 @pytest.mark.parametrize("job", PIECES)
 def test_the_rule_sees_what_it_forbids(job: str) -> None:
     for code in SAMPLES[job]:
-        assert any(map(PIECES[job].does, ast.walk(ast.parse(code)))), code
+        assert any(PIECES[job].does(node) for node in ast.walk(ast.parse(code)) if isinstance(node, READ)), code
     assert not any(map(PIECES[job].does, ast.walk(ast.parse(HARMLESS))))

@@ -36,7 +36,7 @@ def absent(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module, name = node.value.id, node.attr
-            if name in LINUX_ONLY.get(module, set()) | NOT_ON_WINDOWS.get(module, set()):
+            if name in LINUX_ONLY.get(module, ()) or name in NOT_ON_WINDOWS.get(module, ()):
                 yield f"{node.lineno}: {module}.{name}"
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:

@@ -102,6 +102,6 @@ def tree(tmp_path: Path) -> Callable[[Path], set[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _no_foreign_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path / "user-dvc"))
-    monkeypatch.setenv("DVC_SYSTEM_CONFIG_DIR", str(tmp_path / "system-dvc"))
+def _no_foreign_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-user-dvc"))
+    monkeypatch.setenv("DVC_SYSTEM_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-system-dvc"))

@@ -234,7 +234,7 @@ def test_whose_traceback_is_printed(monkeypatch: pytest.MonkeyPatch, words: list
 def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], app: object, *words: str) -> tuple[object, str]:
     """The exit code of the entry point in this very process, and what it says on standard error."""
     monkeypatch.setattr(main, "guard", lambda: None)
-    monkeypatch.setattr(main, "complete_app", lambda: app)
+    monkeypatch.setattr(main, "command_line", lambda: app)
     monkeypatch.setattr(sys, "argv", ["qualm", *words])
     with pytest.raises(SystemExit) as caught:
         main.main()

@@ -121,6 +121,7 @@ MAPIE = """APSConformityScore LACConformityScore NaiveConformityScore RAPSConfor
 CREPES = "hinge margin MondrianCategorizer"
 
 
-@pytest.mark.parametrize("name", sorted(set(f"{LM_POLYGRAPH} {UQLM} {TORCH_UNCERTAINTY} {NETCAL} {MAPIE} {CREPES} mondrian".split())))
-def test_methods_of_other_libraries_are_known(name) -> None:
-    assert foreign_names.find_by_name(name) or foreign_names.missing_advice(name)
+def test_methods_of_other_libraries_are_known() -> None:
+    names = f"{LM_POLYGRAPH} {UQLM} {TORCH_UNCERTAINTY} {NETCAL} {MAPIE} {CREPES} mondrian".split()
+    unknown = [name for name in names if not (foreign_names.find_by_name(name) or foreign_names.missing_advice(name))]
+    assert len(names) > 200 and unknown == []

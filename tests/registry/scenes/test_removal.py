@@ -26,11 +26,10 @@ def test_without_takes_out_what_is_named_and_keeps_the_rest():
 def test_a_silhouette_is_where_another_color_shows(level):
     """The oracle is the renderer: an object in another colour changes its own visible pixels and no others."""
     for scene in scenes(level, 3):
-        for i, thing in enumerate(scene["objects"]):
-            dark, bright = (
-                render({**scene, "objects": [{**o, "color": color} if k == i else o for k, o in enumerate(scene["objects"])]}).astype(int)
-                for color in ("gray", "yellow")
-            )
+        gray = [{**thing, "color": "gray"} for thing in scene["objects"]]
+        dark = render({**scene, "objects": gray}).astype(int)
+        for i, thing in enumerate(gray):
+            bright = render({**scene, "objects": [*gray[:i], {**thing, "color": "yellow"}, *gray[i + 1 :]]}).astype(int)
             changed = np.abs(dark - bright).max(-1) > 0
             mask = silhouette(scene, [i])
             assert not (changed & ~mask).any()
