@@ -100,7 +100,7 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
 
 def _example_dataset(plugin: Plugin) -> dict[str, Any]:
     """Return an example entry of `datasets:`: the adapter's card, else "my-card"."""
-    of_adapter = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
+    of_adapter = [c for c in cards.load_all_cards() if c.adapter == plugin.name]
     if not of_adapter or plugin.name in SUFFIXES:
         return {"card": "my-card"}
     card = next((c for c in of_adapter if c.name == plugin.name), of_adapter[0])

@@ -47,7 +47,8 @@ def choose_strength(project: Project, spec: str | None, request: StrengthRequest
     from qualm.runners.runtime.stage import StageError
 
     path = project.spec_path(spec)
-    resolved, plan = project.resolve(spec), project.plan(spec)
+    resolved = project.resolve(spec)
+    plan = project.plan_of(resolved)
     entry = find_entry(path, project.root, resolved, request.perturbation)
     own_file = edit_yaml.perturbations_file(path, project.root)
     goal = goal_of(request, entry) if request.auto else None

@@ -68,7 +68,8 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     from qualm.runners.review.session import ReviewSession
     from qualm.runners.review.terminal import NoTerminalError
 
-    target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
+    resolved = project.resolve(spec)
+    target = find_target(resolved, project.plan_of(resolved), request.name, project.root)
     try:
         publish(project.root, target.entry)  # decisions of a killed session
         pool = _pool(project, target, request)
@@ -93,7 +94,8 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     from qualm.runners.data.curation import CurationError, read_decisions
     from qualm.runners.review.journal import JournalError, publish
 
-    target = find_target(project.resolve(spec), project.plan(spec), name, project.root)
+    resolved = project.resolve(spec)
+    target = find_target(resolved, project.plan_of(resolved), name, project.root)
     try:
         for table in tables:
             if not table.is_file():

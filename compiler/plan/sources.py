@@ -7,7 +7,7 @@ module's name; the file is ignored if other code or another Python wrote it.
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,6 @@ MAX_KEPT_ENTRIES = 5_000
 _PARSED: dict[str, imports.Facts] = {}
 """Facts parsed in this process, by the same digests."""
 
-_package_of = cache(imports.package_of)
-
 
 class Sources:
     """Finder of the files behind modules, with a cache on disk of what each imports.
@@ -37,10 +35,8 @@ class Sources:
         self._known = _read(file)
         self._used: dict[str, imports.Facts] = {}
         self._named: dict[tuple[Path, str], imports.Facts] = {}
-        self._places: dict[tuple[str, Path | None], Path | None] = {}
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
-        self._existing: dict[frozenset[tuple[str, Path]], dict[str, imports.Facts]] = {}
-        """Facts of modules by their roots, with only those imports that are modules: of most names there is none."""
+        self._direct: dict[frozenset[tuple[str, Path]], tuple[dict[str, imports.Direct | None], dict[str, Path | None]]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
         """Return {name: file} of modules, assets and all that they import in our packages."""
@@ -48,15 +44,7 @@ class Sources:
         if key not in self._closures:
             # In one go, since modules share most of their imports.
             roots = {first: place for name in sorted(key[0]) for first, place in imports.roots_of(name, root).items()}
-            existing = self._existing.setdefault(frozenset(roots.items()), {})
-
-            def existing_facts(path: Path, name: str) -> imports.Facts:
-                if name not in existing:
-                    names, assets = self._facts(path, name)
-                    existing[name] = tuple(n for n in names if n.endswith(".*") or self._place(n, roots) is not None), assets
-                return existing[name]
-
-            self._closures[key] = imports.closure(sorted(key[0]), roots, existing_facts, self._place)
+            self._closures[key] = imports.closure(sorted(key[0]), roots, self._finder(roots))
         return self._closures[key]
 
     def save(self) -> None:
@@ -68,14 +56,26 @@ class Sources:
             atomic.write_text(self._path, json.dumps({"by": _parser(), "files": entries}, sort_keys=True))
         self._known = entries
 
-    def _place(self, name: str, roots: Mapping[str, Path]) -> Path | None:
-        key = name, roots.get(_package_of(name))
-        if key not in self._places:
-            parent = self._places.get((name.rpartition(".")[0], key[1]))
-            # `from a import b` where a is a file: b is no module, and most imported names are such.
-            in_file = parent is not None and parent.name != "__init__.py"
-            self._places[key] = None if in_file else imports.module_file(name, roots)
-        return self._places[key]
+    def _finder(self, roots: Mapping[str, Path]) -> Callable[[str, Mapping[str, Path]], imports.Direct | None]:
+        """Return `imports.direct` with a cache, whose modules are only those that have a file."""
+        known, places = self._direct.setdefault(frozenset(roots.items()), ({}, {}))
+
+        def place(name: str, roots: Mapping[str, Path]) -> Path | None:
+            if name not in places:
+                parent = places.get(name.rpartition(".")[0])
+                # `from a import b` where a is a file: b is no module, and most imported names are such.
+                in_file = parent is not None and parent.name != "__init__.py"
+                places[name] = None if in_file else imports.module_file(name, roots)
+            return places[name]
+
+        def find(name: str, roots: Mapping[str, Path]) -> imports.Direct | None:
+            if name not in known:
+                found = imports.direct(name, roots, self._facts, place)
+                # The closures of a plan share most modules, and most of the names that these import are no modules of ours.
+                known[name] = found and found._replace(modules=tuple(n for n in found.modules if place(n, roots)))
+            return known[name]
+
+        return find
 
     def _facts(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:

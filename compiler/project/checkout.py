@@ -77,11 +77,19 @@ class Project:
     def plan(self, spec: str | None = None) -> Plan:
         return self.plan_of(self.resolve(spec))
 
-    def plan_of(self, resolved: Resolved) -> Plan:
-        sources = Sources(self.root / FILE_OF_IMPORTS)
+    def plan_of(self, resolved: Resolved, sources: Sources | None = None) -> Plan:
+        """Return the plan of a resolved spec.
+
+        Args:
+            sources: source files as they were when first read, for plans that are made in one go.
+        """
+        sources = sources or self.sources()
         plan = make_plan(resolved, self.root, sources)
         sources.save()
         return plan
+
+    def sources(self) -> Sources:
+        return Sources(self.root / FILE_OF_IMPORTS)
 
     def before(self, plan: Plan) -> list[Plan]:
         """Return the plans of all specs whose models this plan needs, in running order."""
@@ -122,6 +130,7 @@ class Project:
     def _plans(self, specs: list[str]) -> list[Plan]:
         plans, problems, sources = [], list[Problem](), dict[str, str]()
         seen = dict[str, str]()
+        files = self.sources()
         for spec in specs:
             if (other := seen.setdefault(spec.lower(), spec)) != spec:
                 problems.append(
@@ -133,7 +142,7 @@ class Project:
                     )
                 )
             try:
-                plans.append(self.plan(spec))
+                plans.append(self.plan_of(self.resolve(spec), files))
             except SpecError as error:
                 problems += error.problems
                 sources |= error.sources

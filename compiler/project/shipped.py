@@ -17,7 +17,12 @@ _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
 
 
 def shipped() -> dict[str, str]:
-    return {file.stem: str(textfiles.read_yaml(file).get("title", "")) for file in sorted(SPECS.glob("*.yaml"))}
+    """Return {name: title} of the benchmarks."""
+    return {name: str(textfiles.read_yaml(SPECS / f"{name}.yaml").get("title", "")) for name in shipped_names()}
+
+
+def shipped_names() -> list[str]:
+    return sorted(file.stem for file in SPECS.glob("*.yaml"))
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
@@ -29,7 +34,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
     Raises:
         ProjectError: there is no such benchmark.
     """
-    names = list(shipped())
+    names = shipped_names()
     if source not in names:
         raise ProjectError(f"no benchmark '{source}' comes with Qualm; {nearest(source, names)}")
     text = textfiles.read_text(SPECS / f"{source}.yaml")

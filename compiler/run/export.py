@@ -78,7 +78,8 @@ def export_results(project: Project, request: ExportRequest) -> bool:
     except PluginError as error:
         raise ProjectError(str(error)) from None
     of = plugin.declares.get("OF")
-    resolved, plan = project.resolve(request.spec), project.plan(request.spec)
+    resolved = project.resolve(request.spec)
+    plan = project.plan_of(resolved)
     default, out = project.run_wide.default, request.out.absolute()
     if out.exists() and not out.is_dir():
         raise ProjectError(f"{request.out}: is a file; expected a folder to write into")

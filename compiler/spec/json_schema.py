@@ -1,10 +1,10 @@
 """JSON Schema of the spec language, by which editors complete sections, plugin names and parameters."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import LIMIT_KEY, NAME_KEY, PAIR_UNITS, Spec
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
@@ -45,7 +45,6 @@ def schema() -> dict[str, Any]:
     definitions["PairSet"]["properties"]["recipes"]["items"] = _recipe()
     properties["finetunes"]["patternProperties"] = {NAME_PATTERN: _with_options("finetunes", {"properties": {}})}
     properties["datasets"]["patternProperties"] = {NAME_PATTERN: _datasets(definitions["Dataset"])}
-    definitions.pop("Dataset", None)
     definitions.pop("datasets_plugins", None)
     _require_nothing_inherited(result)
     _allow_removal(properties)
@@ -53,7 +52,8 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    return canonical(schema())
+    """Return the schema as one line, for programs; indented, it takes five times as long to write."""
+    return json.dumps(schema(), sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_schema(root: Path) -> None:
@@ -125,19 +125,22 @@ def _with_options(section: str, base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _datasets(base: dict[str, Any]) -> dict[str, Any]:
-    forms = []
+    """Return the schema of one dataset, whose forms refer to the fields of `base`; complete these in place."""
+    fields = base["properties"]
     preparation = _value(PREPARE.annotation)
     sweep = {"type": "array", "items": preparation, "minItems": 1}
-    prepare = {**base["properties"][PREPARE.name], "anyOf": [*preparation["anyOf"], sweep]}
+    fields[PREPARE.name] |= {"anyOf": [*preparation["anyOf"], sweep]}
+    fields[ANSWERABLE_BY.name] |= _value(ANSWERABLE_BY.annotation)
+    shared = {name: {"$ref": f"#/$defs/Dataset/properties/{name}"} for name in fields}
+    forms = []
     adapters = {plugin.name: plugin.parameters for plugin in registry.every("datasets")}
     for card in cards.load_all_cards():
         if card.kind != "dataset" or (card.adapter and card.adapter not in adapters):
             continue
         parameters = _object(adapters[card.adapter] if card.adapter else (), card.description)
-        properties = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
-        properties[ANSWERABLE_BY.name] = {**base["properties"][ANSWERABLE_BY.name], **_value(ANSWERABLE_BY.annotation)}
+        properties = {**shared, "card": {"const": card.name, "description": card.title}, **parameters["properties"]}
         required = [r for r in parameters.get("required", []) if r not in card.args]
-        forms.append({**parameters, "properties": {**properties, **parameters["properties"]}, "required": ["card", *required]})
+        forms.append({**parameters, "properties": properties, "required": ["card", *required]})
     return {"oneOf": forms} if forms else {}
 
 

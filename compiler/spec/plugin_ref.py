@@ -56,7 +56,7 @@ class Ref:
         """Return this plugin, then all that its arguments name."""
         return tuple(plugin for plugin, _ in self.uses)
 
-    @cached_property
+    @cached_property  # a plan of many models and datasets reads it some 50,000 times
     def reads(self) -> tuple[str, ...]:
         """Return the names of the columns that the estimator, metric or probe reads."""
         return tuple(column for column in columns(self.plugin, self.args).values() if column is not None)

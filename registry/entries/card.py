@@ -301,9 +301,10 @@ def card_names(folder: Path | None = None) -> list[str]:
 def load_all_cards(folder: Path | None = None) -> list[Card]:
     """Return all valid cards by name, or those in `folder`; warn of invalid ones."""
     cards = []
-    for name in card_names(folder):
+    names = card_names(folder)
+    for name in names:
         try:
-            cards.append(load_card(name, folder))
+            cards.append(_load_card(name, names, folder))
         except CardError as error:
             warn(str(error))
     return cards
@@ -315,7 +316,10 @@ def load_card(name: str, folder: Path | None = None) -> Card:
     Raises:
         CardError: no such card (with the nearest name), two of that name, or every problem of its file.
     """
-    names = card_names(folder)
+    return _load_card(name, card_names(folder), folder)
+
+
+def _load_card(name: str, names: Sequence[str], folder: Path | None) -> Card:
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)
         there = f"there are: {', '.join(names) or 'none'}" if len(names) <= FEW else "`qualm data ls` lists those there are"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from qualm.registry.formats import textfiles
 from qualm.registry.places import project_root
@@ -89,11 +90,18 @@ def facts(text: str, path: Path, name: str) -> Facts:
     return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0], calls), _assets(tree)
 
 
+class Direct(NamedTuple):
+    """The file of a module, and what it needs itself."""
+
+    path: Path
+    modules: tuple[str, ...]
+    """Dotted names that it imports, among them names in modules, and the package above it."""
+    assets: Mapping[str, Path]
+    """File by path from the root, of what it names in `ASSETS`."""
+
+
 def closure(
-    modules: Iterable[str],
-    roots: Mapping[str, Path],
-    get_facts: Callable[[Path, str], Facts] = read_facts,
-    find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
+    modules: Iterable[str], roots: Mapping[str, Path], find: Callable[[str, Mapping[str, Path]], Direct | None] | None = None
 ) -> dict[str, Path]:
     """Return {module name or asset path: file} of modules and all they import, recursively.
 
@@ -101,9 +109,9 @@ def closure(
 
     Args:
         roots: the folder of each package that counts.
-        get_facts: returns imports and assets of a file; replaceable by a cache.
-        find_file: returns the file of a module, likewise.
+        find: replaces `direct`, by a cache.
     """
+    find = find or direct
     files: dict[str, Path] = {}
     visited = set(EXECUTION)
     waiting = list(modules)
@@ -112,17 +120,33 @@ def closure(
         if name in visited:
             continue
         visited.add(name)
-        if (path := find_file(name, roots)) is None:
-            continue
-        files[name] = path
-        modules, assets = get_facts(path, name)
-        # The packages above a module run before it, so their `__init__.py` is part of what implements it.
-        waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
-        root = roots[package_of(name)]
-        for asset in assets:
-            asset_place = posixpath.normpath((path.parent.relative_to(root) / asset).as_posix())
-            files[asset_place] = root / asset_place
+        if (found := find(name, roots)) is not None:
+            files[name] = found.path
+            files |= found.assets
+            waiting += found.modules
     return files
+
+
+def direct(
+    name: str,
+    roots: Mapping[str, Path],
+    get_facts: Callable[[Path, str], Facts] = read_facts,
+    find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
+) -> Direct | None:
+    """Return the file, imports and assets of a module; None if it has no file below `roots`.
+
+    Args:
+        roots: the folder of each package that counts.
+        get_facts: returns imports and assets of a file; replaceable by a cache.
+        find_file: returns the file of a module, likewise.
+    """
+    if (path := find_file(name, roots)) is None:
+        return None
+    modules, assets = get_facts(path, name)
+    root = roots[package_of(name)]
+    places = [posixpath.normpath((path.parent.relative_to(root) / asset).as_posix()) for asset in assets]
+    # The packages above a module run before it, so their `__init__.py` is part of what implements it.
+    return Direct(path, (name.rpartition(".")[0], *_with_stars(modules, roots)), {place: root / place for place in places})
 
 
 def package_of(name: str) -> str:

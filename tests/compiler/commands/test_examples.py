@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from qualm.compiler.commands.examples import example, placeholders, text
 from qualm.compiler.commands.listing import export_command
+from qualm.compiler.plan.sources import Sources
 from qualm.compiler.project.checkout import Project
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import registry
@@ -46,22 +48,33 @@ WITHOUT_CARD = ["coco_folder", "image_table", "vlmevalkit_tsv"]
 ALL = [(kind, name) for kind in KINDS for name in registry.names(kind)]
 
 
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    """Our source files, which are read once for all examples."""
+    return Project(ROOT).sources()
+
+
 def printed(kind: str, name: str) -> str:
     """The example as it stands in the output of the command, up to what its names stand for."""
     return text(example(registry.get(kind, name)))
 
 
 def embedded(written: str) -> str:
-    return yaml.safe_dump({**yaml.safe_load(MINIMAL), **yaml.safe_load(written)}, sort_keys=False)
+    return yaml.safe_dump({**load(MINIMAL), **load(written)}, sort_keys=False)
+
+
+def load(text: str) -> Any:
+    return yaml.load(text, yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize(("kind", "name"), [one for one in ALL if one[0] not in COMMANDS and one[1] not in WITHOUT_CARD])
-def test_the_validator_accepts_it(kind: str, name: str, tmp_path: Path) -> None:
+def test_the_validator_accepts_it(kind: str, name: str, tmp_path: Path, sources: Sources) -> None:
     written = printed(kind, name)
-    cards = [load_card(entry["card"]) for entry in yaml.safe_load(written).get("datasets", {}).values()]
+    cards = [load_card(entry["card"]) for entry in load(written).get("datasets", {}).values()]
     assert re.search(rf"\b{name}\b", written) or [card.adapter for card in cards] == [name]
     (tmp_path / "example.yaml").write_text(embedded(written))
-    assert Project(ROOT).plan(str(tmp_path / "example.yaml")).stages
+    project = Project(ROOT)
+    assert project.plan_of(project.resolve(str(tmp_path / "example.yaml")), sources).stages
 
 
 @pytest.mark.slow

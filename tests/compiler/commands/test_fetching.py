@@ -55,10 +55,14 @@ fetch:
 """
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in tiny_llava(tmp_path_factory.mktemp("model") / "weights").iterdir() if path.is_file()}
+
+
 @pytest.fixture
-def hub(tmp_path: Path):
+def hub(model: dict[str, bytes]):
     table = "image,question,answer\n" + "".join(f"{i}.png,what is {i}?,it\n" for i in range(ROWS))
-    model = {path.name: path.read_bytes() for path in tiny_llava(tmp_path / "weights").iterdir() if path.is_file()}
     images = {f"{i}.png": png(i) for i in range(ROWS)}
     with hub_server(**{"test.csv": table.encode()}, **images, **model) as server:
         server.large = {name for name in model if name.endswith(".safetensors")}

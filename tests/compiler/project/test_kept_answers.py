@@ -56,7 +56,7 @@ def edited(project, *changes):
         assert old in text
         text = text.replace(old, new)
     (project.root / "specs/t.yaml").write_text(text)
-    project.compile()
+    project.compile(["t"])
 
 
 def foretold(project):
@@ -86,7 +86,7 @@ def test_an_upgrade_that_changes_no_number_computes_nothing(project, monkeypatch
 
 def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
     raised(monkeypatch, "draws")
-    project.compile()
+    project.compile(["t"])
     text = shown()
     assert f"+ {INFER} will run" in text and "our draws: version 1 -> 2" in text and "data-scenes" not in text
     line = "12 answers, 12 signals kept from version 0.1.0, at most 24 draws to compute"

@@ -49,7 +49,7 @@ def asked_project(root: Path, spec: str = SPEC) -> Project:
     md5 = hash_path(root, "registry/data/tiny")
     (root / "registry/data/tiny.dvc").write_text(yaml.safe_dump({"outs": [{"md5": md5, "hash": "md5", "path": "tiny"}]}))
     project = Project(root)
-    project.compile()
+    project.compile(["t"])
     make(project, "data-scenes")
     make(project, INFER)
     return project

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -47,9 +46,6 @@ def stored(root: Path, content: bytes) -> str:
 
 def finished_project(root: Path) -> Project:
     """All in git, every lock entry in step, every output in the cache; a default remote beside the checkout."""
-    for package in ("compiler", "registry", "runners"):
-        data = ["store", "data"] if package == "registry" else []
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", *data))
     (root / "specs/prompts").mkdir(parents=True)
     (root / "specs/mini.yaml").write_text(SPEC)
     (root / "params.yaml").write_text("default: mini\nseed: 7\n")
@@ -59,7 +55,7 @@ def finished_project(root: Path) -> Project:
     (root / ".dvc/.gitignore").write_text("/config.local\n/tmp\n/cache\n")
     (root / ".dvc/config").write_text("[core]\n    remote = lab\n    analytics = false\n['remote \"lab\"']\n    url = ../../lab\n")
     entry = root / "registry/data"
-    entry.mkdir()
+    entry.mkdir(parents=True)
     model = stored(root, b"weights")
     (entry / "scene-vlm-base.dvc").write_text(yaml.safe_dump({"outs": [{"md5": model, "hash": "md5", "path": "scene-vlm-base"}]}))
     (entry / ".gitignore").write_text("/scene-vlm-base\n")
