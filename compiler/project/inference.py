@@ -29,8 +29,8 @@ from qualm.runners.runtime.settings import Settings
 
 HALF, DOUBLE = 2, 8
 """Bytes of a stored number of hidden states or of a token."""
-MAX_BATCH = 512
-"""Maximum batch of an estimate, in questions: larger ones are no faster."""
+MAX_BATCH = 256
+"""Maximum batch of an estimate, in questions, as in `qualm.runners.inference.batch_size`."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
         parent_data = load(project.root / "specs" / f"{parent}.yaml", project.root).data.get("datasets") or {}
         small = {label: few for label, entry in parent_data.items() if entry and (few := _fewer(entry, limit))}
         lines = [f"  {label}: {json.dumps(few)}".replace('"', "") for label, few in small.items()]
-        text = VARIANT.format(name=name, parent=parent) + "\n".join(["", say.AT_MOST_QUESTIONS.format(n=limit), "datasets:", *lines, ""])
+        # No dataset is larger: an empty `datasets:` would take those of the parent away.
+        limits = ["", say.AT_MOST_QUESTIONS.format(n=limit), "datasets:", *lines, ""] if lines else []
+        text = VARIANT.format(name=name, parent=parent) + "\n".join(limits)
         atomic.write_text(path, FIRST_LINE + text)
     else:
         text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)

@@ -189,10 +189,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
     """Return a function from a folder to its missing images; None if all files are fetched."""
-    params = [
-        ({**{k: v for k, v in stage.params.items() if k != "balance"}, "limit": limit} if limit else stage.params, stage.seed)
-        for stage in sources
-    ]
+    params = [(limited(stage.params, limit) if limit else stage.params, stage.seed) for stage in sources]
     if card.fetch is None or not card.fetch.single or not params:
         return None
     if not all(is_early(one, True) and _max_questions(one) <= MAX_SINGLE for one, _ in params):
@@ -202,6 +199,16 @@ def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | Non
         return list(dict.fromkeys(tuple(places) for one, seed in params for places in missing_images(one, seed, folder)))
 
     return missing
+
+
+def limited(params: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """Return a data stage's parameters as those of the variant that `qualm run --limit` writes."""
+    if "balance" in params:
+        return {**params, "balance": {**params["balance"], "take": min(params["balance"]["take"], max(1, limit // 2))}}
+    before = params["limit"]
+    if isinstance(before, Mapping):
+        return {**params, "limit": {**before, "of": {split: min(n, limit) for split, n in before["of"].items()}}}
+    return {**params, "limit": limit if before is None else min(before, limit)}
 
 
 def _max_questions(params: Mapping[str, Any]) -> int:

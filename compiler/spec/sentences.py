@@ -50,7 +50,7 @@ EXPECTED_UTF8 = "expected UTF-8 text: {error}"
 
 PROJECT_MADE = "made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
 SPEC_WRITTEN = "wrote {files}; edit it, then:\n  qualm validate {spec}\n  qualm plan {spec}\n  qualm fetch {spec}\n  qualm run {spec}"
-AT_MOST_QUESTIONS = "# At most {n} questions of each."
+AT_MOST_QUESTIONS = "# At most {n} questions of each; images or pairs, and by split, where the spec says so."
 
 # qualm validate
 

@@ -29,6 +29,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.plugins.imports import PROJECT
 from qualm.registry.plugins.registry import get
 from qualm.registry.system.dvc_files import cache_folder, read_config, read_dvc_file
 from qualm.registry.system.dvc_objects import folder_md5, hash_path, holds, open_repo
@@ -277,12 +278,11 @@ def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, prog
 def derived_files(card: Card) -> DerivedFiles | None:
     """Return function `derived_files` of the card's adapter module; None if it has none.
 
-    See `qualm.registry.adapters.DerivedFiles`.
+    None for an adapter of the project too, since `qualm data add` runs no code of the project. See `qualm.registry.adapters.DerivedFiles`.
     """
-    if card.adapter is None:
+    if card.adapter is None or (module := get("datasets", card.adapter).module).startswith(f"{PROJECT}."):
         return None
-    module = importlib.import_module(get("datasets", card.adapter).module)
-    return getattr(module, "derived_files", None)
+    return getattr(importlib.import_module(module), "derived_files", None)
 
 
 def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:

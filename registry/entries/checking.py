@@ -9,7 +9,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
 from qualm.registry.entries.card import Card, CardError
-from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
+from qualm.registry.entries.entries import Entry, EntryError, Verdict, entries, find, verify
 from qualm.registry.plugins.registry import REQUIRED, get, load
 from qualm.registry.sample import Image
 from qualm.registry.system.dvc_files import RecordedOutput, locked_outputs
@@ -134,21 +134,28 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
     Args:
         names: what was asked for; names of entries among them are left alone.
         aside: set what is damaged aside.
+
+    Raises:
+        EntryError: no dvc.lock records such results.
     """
+    recorded = recorded_results(root)
     folders = [n.rstrip("/") for n in names or () if n.startswith("results/")]
-    return {name: _results(root, records, aside) for name, records in recorded_results(root).items() if name in folders or not names}
+    if unknown := [name for name in folders if name not in recorded]:
+        raise EntryError(f"{unknown[0]}: no dvc.lock records it; there are: {', '.join(recorded) or 'none'}")
+    return {name: _results(root, records, aside) for name, records in recorded.items() if name in folders or not names}
 
 
 def _results(root: Path, records: list[RecordedOutput], aside: bool) -> Verdict:
-    damaged, problems = [], list[str]()
+    damaged, problems, absent = [], list[str](), 0
     for record in records:
         actual, objects = hash_path(root, record.path), _objects(root, record)
         problems += objects
+        absent += actual is None
         if actual not in (None, record.md5):
             damaged.append(record.path)
         if aside and (objects or record.path in damaged):
             set_aside(root, record, tree=actual != record.md5)
-    return Verdict(len(records), tuple(damaged), (), (), tuple(problems))
+    return Verdict(len(records) - absent, tuple(damaged), (), (), tuple(problems), absent)
 
 
 def _objects(root: Path, record: RecordedOutput) -> list[str]:

@@ -329,7 +329,8 @@ def verify(
 ) -> None:
     """Compare entries, results and cached objects with their hashes.
 
-    It lists damaged, missing and extra files. Exit code 1 if there are any.
+    It lists damaged, missing and extra files of entries, and damaged results, and counts results that are not here.
+    Exit code 1 if anything is damaged, missing or extra.
     """
     from qualm.registry.entries.checking import check_entries, check_results
 

@@ -168,6 +168,8 @@ class Verdict:
     extra: tuple[str, ...]
     problems: tuple[str, ...]
     """Everything else: not here, no listing to compare with, deviations from the card."""
+    absent: int = 0
+    """Recorded results that are not here, and so not compared; an entry's missing files are `missing`."""
 
     @property
     def good(self) -> bool:

@@ -307,8 +307,10 @@ def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
             print(f"  {what}: {file!r}" if not file.isprintable() else f"  {what}: {file}")
     for problem in verdict.problems:
         print(f"  {problem}")
+    spec = name.removeprefix("results/")
+    if verdict.absent:
+        print(say.NOT_HERE.format(n=verdict.absent, spec=spec))
     if name.startswith("results/") and not verdict.good:
-        spec = name.removeprefix("results/")
         print((say.RESTORE_SET_ASIDE if aside else say.RESTORE_RESULTS).format(name=name, spec=spec))
     elif verdict.damaged or verdict.missing or verdict.extra:
         print(say.RESTORE_ENTRY.format(name=name))

@@ -73,8 +73,9 @@ CHECKED_RECORDS = "{name}: {samples:,} samples ({splits}), {images:,} images, {p
 # qualm data verify
 
 NOTHING_TO_VERIFY = "there is nothing to verify here; `qualm data ls` lists the entries"
-AS_RECORDED = "{name}: {n:,} files, all as recorded"
-NOT_AS_RECORDED = "{name}: {n:,} files, NOT as recorded"
+AS_RECORDED = "{name}: {n:,} files checked, all as recorded"
+NOT_AS_RECORDED = "{name}: {n:,} files checked, NOT all as recorded"
+NOT_HERE = "  {n:,} recorded files are not here, and not checked; `dvc pull` fetches them, `qualm run {spec}` makes them"
 RESTORE_SET_ASIDE = "  set aside; `qualm run {spec}` restores or re-creates them"
 RESTORE_RESULTS = "  `qualm data verify --set-aside {name}`, then `qualm run {spec}` restores or re-creates them"
 RESTORE_ENTRY = "  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them"

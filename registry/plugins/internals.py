@@ -72,7 +72,7 @@ class Internal:
     @property
     def exact(self) -> bool:
         """Return whether values are stored in double precision; otherwise in float16."""
-        return self.kind in (GRADIENT, EVIDENCE)
+        return self.kind in (GRADIENT, EVIDENCE, ENDS)
 
     @property
     def of_picture(self) -> bool:

@@ -69,7 +69,7 @@ class Dataset(Plugin, Protocol):
     - A missing or malformed file ends the run with an `AdapterError` that names file, place, expectation and remedy. Work on one record
       stands in `with context.record():`, so that `skip_bad: true` can leave that record out, listed and counted.
     - What is known of an image in words is `meta.evidence`. Files for other readers may be written beneath `context.folder`.
-    - The module may have `derived_files` (`DerivedFiles`), which `qualm data add` calls with the folder of official files.
+    - A module outside a project may have `derived_files` (`DerivedFiles`), which `qualm data add` calls with the folder of official files.
     """
 
     META: MetaKeys = ()

@@ -65,7 +65,7 @@ class Part:
     """Entropy per token over the full vocabulary, in nats."""
     numbers: list[float] | None = None
     """Raw logits of the options' letters at the first answer position; or the single number of p_yes or P(True), empty if undefined; or
-    gradient and evidence (`qualm.registry.plugins.internals`); or how many top_logprobs each
+    gradient, evidence and ends of tokens (`qualm.registry.plugins.internals`); or how many top_logprobs each
     position has."""
     states: Any = None
     """Hidden states or attention (`qualm.registry.plugins.internals`): float16, one number per unit; None if undefined."""

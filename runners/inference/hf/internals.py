@@ -55,8 +55,8 @@ class RequestedInternals:
         every = {part: of for part in parts if (of := internal_of(part))}
         self.states = {part: of for part, of in every.items() if of[0].kind == HIDDEN}
         self.ends = {part: draw for part, (what, draw) in every.items() if what.kind == ENDS}
-        self.looks = {part: what for part, (what, _) in every.items() if what.kind not in (HIDDEN, ENDS) and not what.exact}
-        self.exact = {part: what for part, (what, _) in every.items() if what.exact}
+        self.looks = {part: what for part, (what, _) in every.items() if what.kind != HIDDEN and not what.exact}
+        self.exact = {part: what for part, (what, _) in every.items() if what.exact and what.kind != ENDS}
         self.layers = _layer_numbers(model, [what.layer for what, _ in self.states.values()]) if self.states else {}
         self.ranges = _layer_ranges(model, [what for what in (*self.looks.values(), *self.exact.values()) if what.layer])
         if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
@@ -141,7 +141,7 @@ class RequestedInternals:
             for parts, answer in zip(outputs, _answers(outputs, requests, draw), strict=True):
                 start, end = self._span(answer)
                 tokens = (answer.tokens or [])[start:end] if self._reads_answers else []
-                parts[part] = Part(states=_half(self.model.ends_of(tokens))) if tokens else Part()
+                parts[part] = Part(numbers=[float(end) for end in self.model.ends_of(tokens)]) if tokens else Part()
         if self.looks:
             self._add_attention(outputs, requests, trunk, layout)
         if self.exact:
@@ -320,9 +320,3 @@ def _answer_state(states: torch.Tensor, place: str) -> Part:
 
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
     return as_part(states[-1] if place == ANSWER_LAST else states.to(wide).mean(dim=0))
-
-
-def _half(values: Sequence[int]) -> Any:
-    import numpy as np
-
-    return np.array(values, dtype=np.float16)

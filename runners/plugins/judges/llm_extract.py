@@ -18,6 +18,7 @@ from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref
 
 READS = ["open", "choices"]
+DECIDES_ABSTENTIONS = True
 ASKS = {"each": "answer"}
 CITES = ["lu2024mathvista", "fu2024blink", "duan2024vlmevalkit"]
 ASSETS = ["../../../specs/prompts/llm_extract.md"]
@@ -41,8 +42,8 @@ def llm_extract(
     """Judge by another judge the short answer that a language model extracts from each reply.
 
     The model sees the question, its options and the reply, never the references, so that it reads and does not grade. It may say that
-    the reply declines, or that it settles on no answer: then the reply is unscored with `parse_ok` false. Use it for what rules leave
-    unread (`rules: {otherwise: {llm_extract: {by: ...}}}`), or alone for every reply, as MathVista does.
+    the reply declines, which is an abstention, or that it settles on no answer: then the reply is unscored with `parse_ok` false. Use
+    it for what rules leave unread (`rules: {otherwise: {llm_extract: {by: ...}}}`), or alone for every reply, as MathVista does.
 
     Args:
         by: the model: `hf` or `openai`, with its parameters.

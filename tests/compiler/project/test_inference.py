@@ -21,6 +21,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import SAMPLES
+from qualm.runners.inference import batch_size
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from tests.support.projects.tiny_project import write_dataset
@@ -177,7 +178,7 @@ def test_batches_where_nobody_knows_how_many_questions_there_are(root: Path) -> 
     (root / "results/t/data/open/samples.parquet").unlink()
     blind = run(plan, root)["infer-base-open"]
     assert (blind.samples, blind.batch, blind.seconds) == (None, 32, None)
-    assert run(plan, root, gpu="t4")["infer-base-open"].batch == MAX_BATCH == 512
+    assert run(plan, root, gpu="t4")["infer-base-open"].batch == MAX_BATCH == batch_size.MAX_BATCH
     assert run(plan, root, gpu="1 1 0.001")["infer-base-open"].batch == 1
 
 

@@ -5,6 +5,7 @@ import yaml
 
 from qualm.compiler.project import new_spec
 from qualm.compiler.project.new_spec import write_limited, write_new
+from qualm.compiler.run.fetch import limited
 from qualm.compiler.spec.errors import ProjectError
 from tests.compiler.spec.resolving import resolve
 
@@ -60,3 +61,24 @@ def test_a_limited_variant_is_written_once(project, monkeypatch):
     file.write_text("edited")
     monkeypatch.setattr(project, "specs", lambda: ["quickstart", name])
     assert write_limited(project, "quickstart", 20) == name and file.read_text() == "edited"
+
+
+def test_a_limit_above_all_datasets_leaves_them_alone(project, monkeypatch):
+    monkeypatch.setattr(project, "resolve", lambda spec: SimpleNamespace(spec=SimpleNamespace(name="quickstart")), raising=False)
+    (project.root / "specs" / "quickstart.yaml").write_text("qualm: 1\nname: quickstart\ndatasets:\n  b: {card: y, limit: 10}\n")
+    written = yaml.safe_load((project.root / "specs" / f"{write_limited(project, None, 20)}.yaml").read_text())
+    assert written["extends"] == "quickstart.yaml" and "datasets" not in written
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"limit": None}, {"limit": 20}),
+        ({"limit": 10}, {"limit": 10}),
+        ({"limit": {"unit": "pairs", "of": {"": 50}}}, {"limit": {"unit": "pairs", "of": {"": 20}}}),
+        ({"limit": {"unit": "images", "of": {"test": 30, "val": 5}}}, {"limit": {"unit": "images", "of": {"test": 20, "val": 5}}}),
+        ({"limit": None, "balance": {"take": 150, "by": "x"}}, {"limit": None, "balance": {"take": 10, "by": "x"}}),
+    ],
+)
+def test_files_are_fetched_for_the_questions_that_a_limited_run_draws(params, expected):
+    assert limited(params, 20) == expected

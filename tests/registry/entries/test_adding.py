@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dvc.utils.serialize import dump_yaml, load_yaml
 
-from qualm.registry.entries.adding import AddError, add, git_source
+from qualm.registry.entries import adding
+from qualm.registry.entries.adding import AddError, add, derived_files, git_source
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import entries, find, verify
 from qualm.registry.formats import atomic
@@ -351,3 +353,11 @@ def test_one_at_a_time(repo: Path, outputs: Path) -> None:
         add(repo, "vub", str(outputs), BENCH)
     lock.release()
     assert [e.name for e in entries(repo) if e.md5] == []
+
+
+def test_adding_runs_no_adapter_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = load_card("vizwiz_ans_difference")
+    assert derived_files(card) is not None
+    of_project = replace(adding.get("datasets", card.adapter or ""), module="qualm.project.adapters.mine")
+    monkeypatch.setattr(adding, "get", lambda kind, name: of_project)
+    assert derived_files(card) is None and of_project.module not in sys.modules

@@ -228,6 +228,8 @@ def test_results_are_those_of_every_lock(root: Path) -> None:
     assert list(check_results(root, None, aside=False)) == ["results/main", "results/b", "results/z"]
     assert list(check_results(root, ["results/z/", "mine"], aside=False)) == ["results/z"]
     assert check_results(root, ["mine"], aside=False) == {}
+    with pytest.raises(EntryError, match=r"results/y: no dvc\.lock records it; there are: results/main, results/b, results/z"):
+        check_results(root, ["results/y"], aside=False)
 
 
 @pytest.fixture
@@ -251,7 +253,8 @@ def print_verdict(root: Path, aside: bool = False):  # type: ignore[no-untyped-d
 def test_results_as_recorded_and_what_is_not_here(made: Path) -> None:
     assert print_verdict(made).good and print_verdict(made).checked == 3
     (made / "results/s/a.json").unlink()
-    assert print_verdict(made, aside=True).good and not (made / ".qualm").exists()
+    verdict = print_verdict(made, aside=True)
+    assert verdict.good and (verdict.checked, verdict.absent) == (2, 1) and not (made / ".qualm").exists()
 
 
 def test_damaged_results_are_told_and_set_aside_where_that_is_wanted(made: Path) -> None:

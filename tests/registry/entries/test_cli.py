@@ -84,7 +84,7 @@ def test_results_and_their_objects_are_verified_too(repo: Path) -> None:
     lock = {"schema": "2.0", "stages": {"score": {"cmd": "c", "outs": [{"path": "results/mini/scores.parquet", "md5": md5}]}}}
     (repo / "dvc.lock").write_text(json.dumps(lock))
     done = run.invoke(app, ["verify"])
-    assert (done.exit_code, done.output) == (0, "results/mini: 1 files, all as recorded\n")
+    assert (done.exit_code, done.output) == (0, "results/mini: 1 files checked, all as recorded\n")
     cached.write_text("jello")
     done = run.invoke(app, ["verify", "results/mini"])
     assert done.exit_code == 1
@@ -93,6 +93,10 @@ def test_results_and_their_objects_are_verified_too(repo: Path) -> None:
     result.write_text("hallo")
     assert json.loads(run.invoke(app, ["verify", "--json"]).output)["results/mini"]["damaged"] == ["results/mini/scores.parquet"]
     assert run.invoke(app, ["verify", "--set-aside"]).exit_code == 1
+    done = run.invoke(app, ["verify", "results/mini"])
+    assert done.exit_code == 0 and "1 recorded files are not here, and not checked" in done.output
+    done = run.invoke(app, ["verify", "results/typo"])
+    assert done.exit_code == 2 and "results/typo: no dvc.lock records it; there are: results/mini" in done.output
     assert not result.exists() and not cached.exists()
     assert sorted(p.name for p in (repo / ".qualm/damaged").rglob("*") if p.is_file()) == sorted([md5, "scores.parquet"])
     assert run.invoke(app, ["verify"]).exit_code == 0  # what is not here is not damaged

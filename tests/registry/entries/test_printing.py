@@ -244,10 +244,10 @@ def test_a_difference_without_samples(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     printing.print_verdict("mine", Verdict(1234, (), (), (), ()))
-    assert lines(capsys) == ["mine: 1,234 files, all as recorded"]
+    assert lines(capsys) == ["mine: 1,234 files checked, all as recorded"]
     printing.print_verdict("mine", Verdict(2, ("a\n",), ("b",), ("c",), ("p",)))
     assert lines(capsys) == [
-        "mine: 2 files, NOT as recorded", "  damaged: 'a\\n'", "  missing: b", "  extra: c", "  p",
+        "mine: 2 files checked, NOT all as recorded", "  damaged: 'a\\n'", "  missing: b", "  extra: c", "  p",
         "  `dvc checkout --force registry/data/mine.dvc` restores the recorded files, `dvc pull` fetches them",
     ]  # fmt: skip
     for part in ("damaged", "missing", "extra"):
@@ -267,7 +267,12 @@ def test_verdicts_on_results(capsys: pytest.CaptureFixture[str]) -> None:
     printing.print_verdict("results/s", bad, aside=True)
     assert lines(capsys)[-1] == f"  set aside; {again}"
     printing.print_verdict("results/s", Verdict(2, (), (), (), ()), aside=True)
-    assert lines(capsys) == ["results/s: 2 files, all as recorded"]
+    assert lines(capsys) == ["results/s: 2 files checked, all as recorded"]
+    printing.print_verdict("results/s", Verdict(0, (), (), (), (), absent=42))
+    assert lines(capsys) == [
+        "results/s: 0 files checked, all as recorded",
+        "  42 recorded files are not here, and not checked; `dvc pull` fetches them, `qualm run s` makes them",
+    ]
 
 
 def test_nobody_is_told_of_progress_where_nobody_sees_it(capsys: pytest.CaptureFixture[str]) -> None:

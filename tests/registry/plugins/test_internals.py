@@ -86,6 +86,7 @@ def test_ranges_of_layers():
         parse_internal("gradient/.50:last/-3").signal == "gradient/0.5:-1/-3"
         and parse_internal("evidence/conflict").column == "evidence/conflict"
     )
+    assert parse_internal("token_ends").exact, "float16 has no odd numbers above 2,048"
     assert parse_internal("draw_token_ends").signal == "token_ends" and parse_internal("token_ends").column == "token_ends"
 
 

@@ -155,9 +155,9 @@ def test_where_tokens_end_in_the_text(model):
     for parts in answers(model, asked):
         for name, of in (("answer", "token_ends"), ("draw 1", "token_ends 1")):
             tokens, text = parts[name].tokens, parts[name].text
-            ends = parts[of].states
-            assert ends.dtype == np.float16 and len(ends) == len(tokens) and ends[-1] == len(text) and (np.diff(ends) >= 0).all()
-            for i, end in enumerate(ends.astype(int)[:-1]):
+            ends = parts[of].numbers
+            assert len(ends) == len(tokens) and ends[-1] == len(text) and (np.diff(ends) >= 0).all()
+            for i, end in enumerate(map(int, ends[:-1])):
                 written = model.tokenizer.decode(tokens[: i + 1], skip_special_tokens=True).lstrip()
                 assert text[:end] == written[:end]
 
