@@ -138,10 +138,10 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ),
     (
         "docs/how-to/servers.md",
-        "at most 1 MiB plus 512 bytes per token and likeliest token, never over 256 MiB",
+        "at most 1 MiB, plus 512 bytes for each token and each of its likeliest tokens, never over 256 MiB",
         {"servers.replies:_BASE_BYTES": MIB, "servers.replies:_TOKEN_BYTES": 512, "servers.transport:MAX_REPLY_BYTES": 256 * MIB},
     ),
-    ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.exchange:TRIES": 3}),
+    ("docs/how-to/servers.md", "a run sends each at most three times", {"inference.exchange:TRIES": 3}),
     (
         "docs/how-to/servers.md",
         "the likeliest tokens of a position have at most 1.01 probability",
@@ -180,7 +180,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ),
     (
         "docs/reference/scoring.md",
-        "fewer than 20 groups, a metric without a direction, a candidate undefined in a tenth of the resamples",
+        "fewer than 20 groups, a metric without a direction, a candidate undefined in over a tenth of the resamples",
         {"scoring.rankings:FEWEST_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
     ),
     (
