@@ -183,7 +183,7 @@ class Prompt(_Strict):
         None,
         description=(
             "The user's turn, as text or the name of a file in specs/prompts/. Placeholders: `{question}`, `{options}`, "
-            "`{letters}`, `{hint}`, `{instruction}`. Lines whose placeholders are all empty are left out."
+            "`{letters}`, `{hint}`, `{instruction}`. Lines of nothing but empty placeholders are left out."
         ),
     )
     system: str | None = Field(None, description="System message before the conversation.")
@@ -601,8 +601,8 @@ class Spec(_Strict):
     unread: Annotated[Literal["bounds", "exclude", "wrong"], ReadBy("score")] = Field(
         "bounds",
         description=(
-            "Answers that no judge can read are left out and counted (`exclude`), or count as `wrong`. `bounds` also shows, above 1%, the "
-            "values if all were wrong or right."
+            "Answers that no judge can read are left out and counted (`exclude`), or count as `wrong` (metrics of marks, such as yes and "
+            "no, still leave them out). `bounds` also shows, above 1%, the values if all were wrong or right."
         ),
     )
     judging: Judging = Field(Judging(), description="People's ratings of answers.")
