@@ -72,7 +72,9 @@ class Sources:
             if name not in known:
                 found = imports.direct(name, roots, self._facts, place)
                 # The closures of a plan share most modules, and most of the names that these import are no modules of ours.
-                known[name] = found and found._replace(modules=tuple(n for n in found.modules if place(n, roots)))
+                if found is not None:
+                    found = imports.Direct(found.path, tuple(n for n in found.modules if place(n, roots)), found.assets)
+                known[name] = found
             return known[name]
 
         return find

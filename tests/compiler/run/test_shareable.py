@@ -215,7 +215,7 @@ def test_inputs_that_a_clone_would_lack(project: Project) -> None:
     (project.root / "registry/data/scene-vlm-base").mkdir()
     commit(project.root)
     obstacle = kinds(project, specs=("mini",))["not in git"]
-    assert obstacle.what == "a clone will lack, since neither git nor DVC keeps it: registry/data/scene-vlm-base, results/mini/metrics.json"
-    assert obstacle.todo == "`git add -f` it, or `dvc add` it" and obstacle.blocks
+    assert obstacle.what == "a clone will lack, since neither git nor DVC keeps them: registry/data/scene-vlm-base, results/mini/metrics.json"
+    assert obstacle.todo == "`git add -f` them, or `dvc add` them" and obstacle.blocks
     (project.root / "results/mini/metrics.json").unlink()  # what is not here is not told: the forecast tells it
     assert kinds(project, specs=("mini",))["not in git"].what.endswith("it: registry/data/scene-vlm-base")

@@ -150,7 +150,7 @@ def test_single_files_of_few_questions_and_more_later(repo: Path, hub):
     both = fetch_missing_files(repo, plan(repo, "things", source, [], lambda folder: [("pictures/b.txt",)]))
     assert both.added.outcome == "replaced" and sorted(both.added.inspection.files) == ["pictures/a.txt", "pictures/b.txt", "rows.jsonl"]
     assert not both.added.inspection.skipped and "/plain/p.zip" not in [path for path, _ in hub.asked]
-    with pytest.raises(FetchError, match="no address for this file"):
+    with pytest.raises(FetchError, match="no address for single files"):
         single_files(source.fetch, [("other/c.txt",)])
 
 

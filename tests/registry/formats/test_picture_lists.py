@@ -31,7 +31,7 @@ def test_all_ids_are_those_of_all_samples():
 def test_names_that_are_no_lists_are_refused():
     assert "begins like a list" in find_id_problem('["a"')
     assert "two or more" in find_id_problem('["a"]') and "two or more" in find_id_problem('["a", 1]')
-    assert f"at most {MAX_IMAGES}" in find_id_problem(image_id_of([str(n) for n in range(MAX_IMAGES + 1)]))
+    assert f"more than {MAX_IMAGES} cannot be read" in find_id_problem(image_id_of([str(n) for n in range(MAX_IMAGES + 1)]))
 
 
 def test_marks_count_only_where_there_are_several_pictures_and_one_for_each():
