@@ -86,7 +86,7 @@ def read_tested(results: Report) -> EffectTests:
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
     holding = results.scores.filter(
-        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
+        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & ~((pl.col("low") > 0) | (pl.col("high") < 0)).fill_null(False)
     )
     return EffectTests(
         frame,

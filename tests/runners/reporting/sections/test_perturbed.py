@@ -154,20 +154,22 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
         and "of large, 0.55 (0.50 – 0.60). They are the best of many" in captured
     )
     told = (
-        "text above image for 0, below for 1; the others are statistically tied. Largest difference: "
+        "text above image for 0, below for 1; the others are statistically tied. Largest significant difference: "
         "perplexity (large on choice), image 0.600"
     )
     assert f"of 2 estimators: {told} against text 0.500: +0.10 (+0.05 to +0.15), corrected p = 0.0100." in reacts
-    assert warns.startswith("Share of right answers that become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
+    assert warns.startswith(
+        "Share of questions whose right answer becomes wrong: image 0.250; by kind of question: counting 0.250 (means over pert"
+    )
     assert reacts.startswith(
-        "In 4 of 6 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
-        "(p < .05, corrected), in 2 it falls in more."
+        "In 4 of 6 combinations of model, dataset, estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05), in 2 it falls in more."
     )
     assert "perplexity under blur@radius=10.0 (large on choice), 0.90 (" in reacts
     assert "), ties 0.200. These intervals are not selection-adjusted" in reacts
     assert (
-        "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
-        "(p < .05, corrected, and an interval without 0), in 2 it "
+        "In 2 of 4 combinations of model, dataset, estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, and an interval without 0), in 2 it "
         "falls there; 2 are" in warns
     )
     assert blame == (
@@ -331,8 +333,8 @@ def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[
     found = perturbed(read_report(stage))
     assert found is not None
     ((_, reacts),), (captured, warns, blame) = found["answers"], (text for _, text in found["unanswered"])
-    assert captured == "no dataset labels uncertain questions, and the spec does not name auroc_perturbed."
-    assert reacts.startswith("In 4 of 6 combinations of estimator and perturbation, uncertainty rises")
+    assert captured == "there is no value of auroc_uncertain or auroc_perturbed."
+    assert reacts.startswith("In 4 of 6 combinations of model, dataset, estimator and perturbation, uncertainty rises")
     assert warns == "the spec does not name hallucination_change_correlation."
     assert blame == UNCHECKED
 

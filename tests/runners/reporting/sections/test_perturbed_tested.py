@@ -48,7 +48,7 @@ def test_the_sheet_counts_clear_effects_up_and_down_and_names_the_least_p():
         ["blur", "image", "2 ↑ 1 ↓ of 4, 1 undefined", "0.0004***", "undefined", "–", "–", "–"],
     ]
     assert sheet.note.endswith(
-        "↓ less; HCC also needs an interval without 0. How. All p-values, including those of slices, are in effects.parquet."
+        "↓ the opposite; HCC also needs an interval without 0. How. All p-values, including those of slices, are in effects.parquet."
     )
 
 
