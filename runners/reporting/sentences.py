@@ -60,7 +60,7 @@ DOES_NOT_BEAT_BASELINES = "; it was not shown to be significantly better than ev
 SMALLEST_DIFFERENCE = " (least favourable test: against {baseline})"
 AUROC_AND_CHANCE = "AUROC {value}, where chance is 0.5"
 ESTIMATORS_NOT_RANKED = "Estimators are not ranked by AUROC for {target}, since {why}."
-NO_ESTIMATOR_BEATS_CHANCE = "Of {among} that rank {target}, {verdict}; the best, {best}, has AUROC {value}."
+NO_ESTIMATOR_BEATS_CHANCE = "Of {among} that rank {target}, {verdict}. The highest AUROC is that of {best}: {value}."
 ESTIMATORS_SHARE_BEST = "{n} of {among} share the best ranking of {target}: {value}."
 BEST_ESTIMATOR = "Of {among}, {estimator} ranks {target} best: {value}; {others}."
 SETS_UNINFORMATIVE = "Prediction sets are uninformative: {why}."
@@ -162,8 +162,8 @@ NOT_MEASURED_FOR_BOTH = "not measured for both"
 NOT_TESTED = "not tested"
 MARKS = (
     "**Bold**: significantly better than every other ranked row of its column. †: the best ranked value, or statistically tied with every "
-    "better one. No mark: significantly worse, not ranked (such as baselines that ignore the image), or all ranked rows are statistically "
-    "tied. Based on paired differences over resamples of whole groups, {correction}."
+    "better one. No mark: significantly worse, not ranked (such as baselines that ignore the image or the question), or all ranked rows "
+    "are statistically tied. Based on paired differences over resamples of whole groups, {correction}."
 )
 LEADERBOARD_NOTE = (
     "Clean inputs, all questions except in columns of the test part. Each value has its interval{intervals}; values in grey have none. "

@@ -30,7 +30,7 @@ class EffectTests:
     """Sentence on the correction; empty if nothing was tested."""
     path: str = ""
     holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
-    """(model, dataset, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
+    """(model, dataset, metric, variant) of coefficients over all questions without an interval that excludes 0: not significant."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def p_values(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:

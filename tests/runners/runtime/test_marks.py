@@ -60,5 +60,7 @@ def test_random_order_and_the_best_one_lie_under_the_curve() -> None:
         (None, None, False), (None, 0.2, False), (0.1, None, False),
     ],
 )  # fmt: skip
-def test_an_interval_that_ends_at_zero_holds_it_and_half_of_one_excludes_nothing(low: float | None, high: float | None, clear: bool) -> None:
+def test_an_interval_that_ends_at_zero_holds_it_and_half_of_one_excludes_nothing(
+    low: float | None, high: float | None, clear: bool
+) -> None:
     assert excludes_zero({"low": low, "high": high}) is clear

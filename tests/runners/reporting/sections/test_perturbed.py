@@ -217,13 +217,22 @@ def test_table_5_has_perturbations_against_models_and_kinds_in_fractions(section
     assert name == "blur radius=2.0" and [c.value for c in cells][1:] == ["0.250", "0.100"] and cells[0].undefined
 
 
-@pytest.mark.parametrize(("low", "starred"), [(0.1, "*"), (-0.1, "")])
-def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], low: float, starred: str) -> None:
-    found = perturbed(read_report(_with(study(fabricate()), "hcc", low=low, high=0.5)))
+@pytest.mark.parametrize(
+    ("ends", "value", "starred", "why"),
+    [
+        ({"low": 0.1, "high": 0.5}, "0.3", "*", ""),
+        ({"low": -0.1, "high": 0.5}, "0.3", "", "not significant, since its interval contains 0"),
+        ({"low": None, "high": None}, "0.300", "", "not significant, since it has no interval"),
+    ],
+)
+def test_a_star_needs_the_test_and_the_interval(
+    fabricate: Callable[..., Any], ends: dict[str, float | None], value: str, starred: str, why: str
+) -> None:
+    found = perturbed(read_report(_with(study(fabricate()), "hcc", **ends)))
     assert found is not None
     cell = found["hcc"][0].rows[0][1][1]
-    assert (cell.value, cell.mark, cell.strong) == ("0.3", starred, bool(starred))
-    assert ("not significant, since its interval contains 0" in cell.title) != bool(starred)
+    assert (cell.value, cell.mark, cell.strong) == (value, starred, bool(starred))
+    assert why in cell.title and ("not significant" in cell.title) != bool(starred)
 
 
 def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Callable[..., Any]) -> None:
@@ -315,6 +324,17 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
     (coverage,) = section["coverage"]
     assert len(coverage.panels) == 3 and "of 12 perturbed cells" in coverage.caption
     assert section["means"].header == ["model · dataset · metric", "clean", "image"]
+
+
+def test_means_over_all_and_over_changed_inputs_are_rows_of_their_own(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    rate = {"model": "large", "dataset": "choice", "variant": "image", "metric": "hallucination_rate", "n_unscored": 0}
+    means = [rate | {"slice": part, "value": value, "n": n} for part, value, n in (("all", 0.25, 60), ("changed", 0.5, 30))]
+    write_scores(Path(stage.inputs["modality_scores"]), means)
+    section = perturbed(read_report(stage))
+    assert section is not None and section["means"].rows == [
+        ["large · choice · hallucination_rate", "0.250"], ["large · choice · hallucination_rate · changed inputs", "0.500"],
+    ]  # fmt: skip
 
 
 def test_perturbations_without_such_metrics_leave_only_what_was_measured(fabricate: Callable[..., Any]) -> None:
