@@ -22,9 +22,9 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
 
     >>> row = {"metric": "auroc", "value": 0.28, "low": 0.22, "high": 0.34, "chance": 0.5}
     >>> none_beats_chance(row)
-    'none beats chance (0.500), and the ranking is inverted: the whole interval of the best is below chance'
+    'none beats chance (0.500), and the ranking is inverted: the whole interval of the best is worse than chance'
     >>> none_beats_chance(row | {"value": 0.52, "low": 0.45, "high": 0.6}), none_beats_chance(row | {"value": 0.7, "low": 0.6, "high": 0.8})
-    ('none is significantly better than chance (0.500): the interval of the best contains it', '')
+    ('the best is not significantly better than chance (0.500): its interval contains it', '')
     """
     gains = _gains(best)
     if not gains or min(gains.values()) > 0:

@@ -44,11 +44,7 @@ def describe_test(test: Mapping[str, Any]) -> str:
     interval = ""
     if is_finite(test["low"]) and is_finite(test["high"]):
         interval = f" ({between(test, form=signed)})"
-    p = (
-        f"p = {number(test['p_adjusted'], 4)} corrected"
-        if is_finite(test["p_adjusted"])
-        else visible(families.describe_comparison(test), 300)
-    )
+    p = f"p = {number(test['p_adjusted'], 4)}" if is_finite(test["p_adjusted"]) else visible(families.describe_comparison(test), 300)
     change = rounded(test, "difference", signed) if is_finite(test["difference"]) else "undefined"
     by = families.compared_quantity(test.get("compared_by"))
     parts = [f"{change}{interval} against {visible(test['a'], 60)}{f' by {by}' if by else ''}", p, families.describe_margin(test)]

@@ -105,5 +105,6 @@ def _models(results: Report) -> str:
     """Return text: numbers of models, of abstaining or recalibrated ones, and of baselines."""
     blind = sum(map(bool, map(baseline_model, results.models)))
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
-    counts = [(versions, say.WITH_ABSTENTION_OR_RECALIBRATION), (blind, say.BASELINES_IGNORING_THE_IMAGE)]
+    baselines = say.BASELINE_IGNORING_THE_IMAGE if blind == 1 else say.BASELINES_IGNORING_THE_IMAGE
+    counts = [(versions, say.WITH_ABSTENTION_OR_RECALIBRATION), (blind, baselines)]
     return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])

@@ -45,7 +45,7 @@ def draw_set_sizes(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def excludes_zero(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's interval (`low`, `high`) excludes 0; True if an end is None."""
+    """Return True if a row's interval (`low`, `high`) excludes 0; False if an end is None."""
     if row["low"] is None or row["high"] is None:
-        return True
+        return False
     return bool(row["low"] > 0 or row["high"] < 0)

@@ -306,7 +306,7 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
 
 
 def _p_behind_stars(chart: str, row: Mapping[str, Any]) -> float | None:
-    """Return the p-value behind a cell's stars; none under a collapse or an interval with 0."""
+    """Return the p-value behind a cell's stars; none if collapsed or an HCC's interval has 0."""
     if row["collapsed"] or (chart == "hcc" and not excludes_zero(row)):
         return None
     p: float | None = row["p_adjusted"]

@@ -28,6 +28,7 @@ from qualm.runners.results.attribution import MEASURES
 from qualm.runners.runtime.marks import excludes_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.scoring.families import stars
+from qualm.runners.scoring.measuring.slices import CHANGED
 
 MOST = 40
 """Grids of one kind; beyond them the page would grow without being read."""
@@ -150,14 +151,14 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
     small = side if side_column == "tie_rate" and (row[side_column] or 0) >= 0.1 else interval
     if row["unchanged_rate"] and row["value_changed"] is not None:
         small = say.OF_CHANGED.format(value=number(row["value_changed"]))
-    title = [interval, side, n, "" if p is None else f"p = {number(p, 4)} corrected", _value_over_changed(row)]
+    title = [interval, side, n, "" if p is None else f"p = {number(p, 4)}", _value_over_changed(row)]
     if row["collapsed"]:
         return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
     heat, tone = shade(row["value"], scale)
     clear = p is not None and p < SURE
     if clear and side_column == "hallucination_rate" and not excludes_zero(row):
         clear = False
-        title.append(say.INTERVAL_CONTAINS_0)
+        title.append(say.INTERVAL_CONTAINS_0 if interval else say.NOT_SIGNIFICANT_WITHOUT_INTERVAL)
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
 
 
@@ -238,15 +239,21 @@ def _modality_means_table(frame: pl.DataFrame, results: Report) -> Sheet | None:
     rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():
         return None
-    cells = {(r["model"], r["dataset"], r["metric"], r["variant"]): r for r in rows.to_dicts()}
-    columns = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
-    keys = list(dict.fromkeys(k[:3] for k in cells))
-    body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MOST_ROWS]]
+    cells = {(r["model"], r["dataset"], r["metric"], r["slice"], r["variant"]): r for r in rows.to_dicts()}
+    columns = [v for v in (CLEAN, *MODALITIES) if any(k[4] == v for k in cells)]
+    keys = list(dict.fromkeys(k[:4] for k in cells))
+    body = [[_means_heading(*key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MOST_ROWS]]
     note = say.MODALITY_MEANS
-    if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
+    if any(metric.startswith("coverage") for _, _, metric, _ in keys[:MOST_ROWS]):
         note += say.MODALITY_COVERAGE
     note += _not_shown(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet(say.METRICS_BY_MODALITY, ["model · dataset · metric", *columns], body, note=note)
+
+
+def _means_heading(model: str, dataset: str, metric: str, part: str) -> str:
+    """Return the heading of a row of means; `part`: slice of all samples or of the changed ones."""
+    over = [say.ONLY_CHANGED_INPUTS] if part == CHANGED else []
+    return " · ".join([*(visible(text, 60) for text in (model, dataset, metric)), *over])
 
 
 def _mean(row: dict[str, Any] | None) -> str:

@@ -55,7 +55,7 @@ def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: 
 def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None) -> HeatCell:
     if row is None or row["value"] is None:
         return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else say.NOT_MEASURED, undefined=row is not None)
-    title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
+    title = counted(row) + ("" if p is None else f"; p = {number(p, 4)}")
     if row["collapsed"]:
         return HeatCell(rounded(row), "collapse", title=f"{title}; {visible(row['collapsed'], 200)}")
     heat, _ = shade(row["value"], full_colour_value)
@@ -99,7 +99,7 @@ def _coefficient(row: dict[str, Any] | None, full_colour_value: float, p: float 
         return HeatCell(rounded(row), "collapse", title=visible(row["collapsed"], 200))
     heat, tone = shade(row["value"], full_colour_value)
     clear = p is not None and p < SURE and excludes_zero(row)
-    title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
+    title = counted(row) + ("" if p is None else f"; p = {number(p, 4)}")
     return HeatCell(rounded(row), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")
 
 

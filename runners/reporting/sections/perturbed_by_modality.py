@@ -120,7 +120,8 @@ def _named(row: Row, results: Report | None) -> str:
         return name + aside((ends := between(row)) and say.NOT_SELECTION_ADJUSTED.format(interval=ends))
     ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
     allowed = say.SELECTION_ADJUSTED_OVER.format(interval=between(picked), n=len(field)) if between(picked) else ""
-    return name + aside(allowed) + (say.TIED_WITH_OTHERS.format(n=ties) if ties else "")
+    tied = (say.TIED_WITH_OTHER if ties == 1 else say.TIED_WITH_OTHERS).format(n=ties) if ties else ""
+    return name + aside(allowed) + tied
 
 
 def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:

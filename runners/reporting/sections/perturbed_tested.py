@@ -30,7 +30,7 @@ class EffectTests:
     """Sentence on the correction; empty if nothing was tested."""
     path: str = ""
     holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
-    """(model, dataset, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
+    """(model, dataset, metric, variant) of coefficients over all questions without an interval that excludes 0: not significant."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def p_values(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
@@ -86,7 +86,7 @@ def read_tested(results: Report) -> EffectTests:
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
     holding = results.scores.filter(
-        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
+        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & ~((pl.col("low") > 0) | (pl.col("high") < 0)).fill_null(False)
     )
     return EffectTests(
         frame,

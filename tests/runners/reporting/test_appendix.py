@@ -47,7 +47,7 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
     for fact in (
         "90% intervals from 1,000 bootstrap resamples of whole groups",
         "Each value has its interval (90% ",
-        'Point at a value for its n and groups. <b class="best">Bold</b>: significantly better than every other row of its column.',
+        'Point at a value for its n and groups. <b class="best">Bold</b>: significantly better than every other ranked row of its column.',
         "paired t tests over whole groups; p-values corrected by Holm's method over the tests of one metric on one dataset and slice",
         "greedy, at most 16 new tokens; 10 sampled answers at temperature 0.7, top_p 0.95",
         "registry/data/weights",

@@ -44,7 +44,7 @@ LOWER = {"metric": "aurc", "chance": 0.3}
         (ROW, "the ranking is inverted"),
         (LOWER | {"value": 0.5, "low": 0.4, "high": 0.6}, "the ranking is inverted"),
         (LOWER | {"value": 0.1, "low": 0.05, "high": 0.2}, ""),
-        (LOWER | {"value": 0.2, "low": 0.1, "high": 0.35}, "none is significantly better than chance (0.300)"),
+        (LOWER | {"value": 0.2, "low": 0.1, "high": 0.35}, "the best is not significantly better than chance (0.300)"),
         (ROW | {"value": 0.49, "high": 0.6}, "none beats chance (0.500)"),
         (ROW | {"low": None, "high": None}, "none beats chance (0.500)"),
         (ROW | {"value": 0.6, "low": None, "high": None}, ""),

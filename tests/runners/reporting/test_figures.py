@@ -93,7 +93,7 @@ def test_figures_of_several_datasets_are_one_with_the_dataset_before_each_panel(
 def test_of_several_estimators_the_one_that_is_shown_is_said(estimators, told):
     scores = [score(f"auroc[{e}]", 0.5 + i / 8, slice=part) for i, e in enumerate(estimators) for part in ("all", "kind=x", "kind=y")]
     (shown,) = figures.slices(made_results(scores, inputs={"scores": "s.parquet"}), "d")
-    assert ("the estimator with the highest value" in shown.caption) is told and len(shown.panels) == 1
+    assert ("the estimator with the highest mean" in shown.caption) is told and len(shown.panels) == 1
 
 
 @pytest.mark.parametrize(("value", "wide"), [(5.0, 5e-3), (-2.0, 2e-3), (0.0, 1e-6)])

@@ -95,7 +95,7 @@ def test_what_could_not_be_compared_stands_where_its_value_belongs(results: Any,
     assert figure is not None
     ((rows, _),) = drawn
     assert [(row["row"], row["low"], row["colour"]) for row in rows] == [("third", None, SERIES[1]), (a, 0.25, ACCENT), (b, 0.25, MUTED)]
-    assert figure.legend[-1] == (SERIES[1], "could not be compared")
+    assert figure.legend[-1] == (SERIES[1], "not in the ranking")
 
 
 @pytest.mark.parametrize("further", [0, 4])

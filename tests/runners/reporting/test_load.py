@@ -25,9 +25,7 @@ def test_small_plots_rank_by_the_best_estimator(fabricate: Callable[..., Any]) -
     results = read_report(fabric.stage())
     assert [a.estimator for a in results.headline("open", 9) if a.plugin == "auroc"] == ["luq"]
     by_variant = figures.variants(results, "open")
-    assert (
-        "AUROC (LUQ) ↑" in [p.title for p in by_variant.panels] and "AUROC: of the estimator with the highest value" in by_variant.caption
-    )
+    assert "AUROC (LUQ) ↑" in [p.title for p in by_variant.panels] and "AUROC: of the estimator with the highest mean" in by_variant.caption
 
 
 def test_a_curve_by_confidence_has_no_number_of_an_estimator_beside_it(fabricate: Callable[..., Any]) -> None:

@@ -75,6 +75,18 @@ def test_facts_in_a_row():
 
 
 @pytest.mark.parametrize(
+    ("baselines", "text"),
+    [
+        (["m+picture_refuser"], "1 + 1 baseline that ignores the image or the question"),
+        (["m+blind_refuser", "m+swapped_picture"], "1 + 2 baselines that ignore the image or the question"),
+    ],
+)
+def test_baselines_are_counted_apart_from_models(baselines, text):
+    results = made_results([score("accuracy", 0.5, model) for model in ("m", *baselines)])
+    assert dict(page_facts(results))["Models"] == text
+
+
+@pytest.mark.parametrize(
     ("samples", "text"),
     [
         ([sample("a")], "1 open-ended questions · text only"),

@@ -34,7 +34,7 @@ def test_significant_differences_are_counted_and_the_largest_named():
     )
     assert describe_modality_differences(rows) == (
         "Significant differences in URR over the changed inputs between modalities, of 3 estimators: text above image for 1, below for 1; "
-        "cross above image for 0, below for 0; the others are statistically tied. Largest difference: P(True) (m on d), "
+        "cross above image for 0, below for 0; the others are statistically tied. Largest significant difference: P(True) (m on d), "
         "image 0.875 against text 0.125: +0.75 (+0.50 to +0.88), corrected p = 0.0020."
     )
 

@@ -154,20 +154,22 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
         and "of large, 0.55 (0.50 – 0.60). They are the best of many" in captured
     )
     told = (
-        "text above image for 0, below for 1; the others are statistically tied. Largest difference: "
+        "text above image for 0, below for 1; the others are statistically tied. Largest significant difference: "
         "perplexity (large on choice), image 0.600"
     )
     assert f"of 2 estimators: {told} against text 0.500: +0.10 (+0.05 to +0.15), corrected p = 0.0100." in reacts
-    assert warns.startswith("Share of right answers that become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
+    assert warns.startswith(
+        "Share of questions whose right answer becomes wrong: image 0.250; by kind of question: counting 0.250 (means over pert"
+    )
     assert reacts.startswith(
-        "In 4 of 6 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
-        "(p < .05, corrected), in 2 it falls in more."
+        "In 4 of 6 combinations of model, dataset, estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05), in 2 it falls in more."
     )
     assert "perplexity under blur@radius=10.0 (large on choice), 0.90 (" in reacts
     assert "), ties 0.200. These intervals are not selection-adjusted" in reacts
     assert (
-        "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
-        "(p < .05, corrected, and an interval without 0), in 2 it "
+        "In 2 of 4 combinations of model, dataset, estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, and an interval without 0), in 2 it "
         "falls there; 2 are" in warns
     )
     assert blame == (
@@ -215,13 +217,22 @@ def test_table_5_has_perturbations_against_models_and_kinds_in_fractions(section
     assert name == "blur radius=2.0" and [c.value for c in cells][1:] == ["0.250", "0.100"] and cells[0].undefined
 
 
-@pytest.mark.parametrize(("low", "starred"), [(0.1, "*"), (-0.1, "")])
-def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], low: float, starred: str) -> None:
-    found = perturbed(read_report(_with(study(fabricate()), "hcc", low=low, high=0.5)))
+@pytest.mark.parametrize(
+    ("ends", "value", "starred", "why"),
+    [
+        ({"low": 0.1, "high": 0.5}, "0.3", "*", ""),
+        ({"low": -0.1, "high": 0.5}, "0.3", "", "not significant, since its interval contains 0"),
+        ({"low": None, "high": None}, "0.300", "", "not significant, since it has no interval"),
+    ],
+)
+def test_a_star_needs_the_test_and_the_interval(
+    fabricate: Callable[..., Any], ends: dict[str, float | None], value: str, starred: str, why: str
+) -> None:
+    found = perturbed(read_report(_with(study(fabricate()), "hcc", **ends)))
     assert found is not None
     cell = found["hcc"][0].rows[0][1][1]
-    assert (cell.value, cell.mark, cell.strong) == ("0.3", starred, bool(starred))
-    assert ("not significant, since its interval contains 0" in cell.title) != bool(starred)
+    assert (cell.value, cell.mark, cell.strong) == (value, starred, bool(starred))
+    assert why in cell.title and ("not significant" in cell.title) != bool(starred)
 
 
 def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Callable[..., Any]) -> None:
@@ -315,6 +326,17 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
     assert section["means"].header == ["model · dataset · metric", "clean", "image"]
 
 
+def test_means_over_all_and_over_changed_inputs_are_rows_of_their_own(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    rate = {"model": "large", "dataset": "choice", "variant": "image", "metric": "hallucination_rate", "n_unscored": 0}
+    means = [rate | {"slice": part, "value": value, "n": n} for part, value, n in (("all", 0.25, 60), ("changed", 0.5, 30))]
+    write_scores(Path(stage.inputs["modality_scores"]), means)
+    section = perturbed(read_report(stage))
+    assert section is not None and section["means"].rows == [
+        ["large · choice · hallucination_rate", "0.250"], ["large · choice · hallucination_rate · changed inputs", "0.500"],
+    ]  # fmt: skip
+
+
 def test_perturbations_without_such_metrics_leave_only_what_was_measured(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_report(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
@@ -331,8 +353,8 @@ def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[
     found = perturbed(read_report(stage))
     assert found is not None
     ((_, reacts),), (captured, warns, blame) = found["answers"], (text for _, text in found["unanswered"])
-    assert captured == "no dataset labels uncertain questions, and the spec does not name auroc_perturbed."
-    assert reacts.startswith("In 4 of 6 combinations of estimator and perturbation, uncertainty rises")
+    assert captured == "there is no value of auroc_uncertain or auroc_perturbed."
+    assert reacts.startswith("In 4 of 6 combinations of model, dataset, estimator and perturbation, uncertainty rises")
     assert warns == "the spec does not name hallucination_change_correlation."
     assert blame == UNCHECKED
 

@@ -89,7 +89,7 @@ def test_the_highest_that_was_not_ranked_is_said_without_allowing_for_the_choice
     told = "Highest AUROC for separating uncertain from clear questions (0.5 is chance): on d: "
     assert describe_detection(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.9 (0.5 – 1.0, not selection-adjusted)."
     assert (
-        describe_detection(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, statistically tied with 1 others."
+        describe_detection(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, statistically tied with 1 other."
     )
 
 
@@ -119,8 +119,8 @@ def test_kinds_average_variants_first_and_leave_collapses_out():
     results.stage.params["variants"] = [{"variant": v, "plugin": v.partition("@")[0]} for v in ("blur@radius=1", "blur@radius=2", "dark")]
     rows = means(mean(HALLUCINATION, "image", 0.25), mean(HALLUCINATION, "image", 0.5, slice="changed"))
     assert describe_hallucination(results, rows, UNTESTED) == (
-        "Share of right answers that become wrong over the samples whose input is changed: image 0.500; "
-        "by kind of question, over all samples: few 0.300 (means over perturbations). "
+        "Share of questions whose right answer becomes wrong over the samples whose input is changed: image 0.500; "
+        "by kind of question, over all samples: few 0.300 (means over perturbations, models and datasets). "
     )
 
 
@@ -135,9 +135,12 @@ def test_hallucination_by_modality_and_by_kind_of_question():
         score("accuracy", 0.9, slice="category=few"), score(HALLUCINATION, 0.9),
     ]  # fmt: skip
     assert describe_hallucination(made_results(scores), rows, UNTESTED) == (
-        "Share of right answers that become wrong: image 0.500, text 0.500; by kind of question: many 0.625, few 0.250 (means over "
-        "perturbations, of all questions). "
+        "Share of questions whose right answer becomes wrong: image 0.500, text 0.500; by kind of question: many 0.625, few 0.250 "
+        "(means over perturbations, models and datasets, of all questions). "
     )
     bare = describe_hallucination(made_results([score("accuracy", 0.5)]), rows, UNTESTED)
-    assert bare == "Share of right answers that become wrong: image 0.500, text 0.500 (means over perturbations, of all questions). "
+    assert bare == (
+        "Share of questions whose right answer becomes wrong: image 0.500, text 0.500 "
+        "(means over perturbations, models and datasets, of all questions). "
+    )
     assert describe_hallucination(made_results(scores), means(), UNTESTED) == ""

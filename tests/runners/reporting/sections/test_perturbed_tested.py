@@ -48,17 +48,17 @@ def test_the_sheet_counts_clear_effects_up_and_down_and_names_the_least_p():
         ["blur", "image", "2 ↑ 1 ↓ of 4, 1 undefined", "0.0004***", "undefined", "–", "–", "–"],
     ]
     assert sheet.note.endswith(
-        "↓ less; HCC also needs an interval without 0. How. All p-values, including those of slices, are in effects.parquet."
+        "↓ the opposite; HCC also needs an interval without 0. How. All p-values, including those of slices, are in effects.parquet."
     )
 
 
-def test_a_coefficient_whose_interval_holds_0_is_not_counted_clear(tmp_path):
-    rows = [effect(f"{HCC}[{e}]", "blur", 0.2, p, 0.0) for e, p in (("a", 0.001), ("b", 0.01))]
+def test_a_coefficient_whose_interval_does_not_exclude_0_is_not_significant(tmp_path):
+    rows = [effect(f"{HCC}[{e}]", "blur", 0.2, p, 0.0) for e, p in (("a", 0.001), ("b", 0.01), ("c", 0.02))]
     write_table(tmp_path / "effects.parquet", rows, EFFECTS)
-    ends = {"a": (-0.1, 0.5), "b": (0.1, 0.3)}
+    ends = {"a": (-0.1, 0.5), "b": (0.1, 0.3), "c": (None, None)}
     scores = [score(f"{HCC}[{e}]", 0.2, variant="blur", low=low, high=high) for e, (low, high) in ends.items()]
     found = read_tested(made_results(scores, inputs={"effects": str(tmp_path / "effects.parquet")}))
-    assert found.sheet(["blur"], ABOUT).rows == [["blur", "image", "1 ↑ of 2", "0.0010"]], "and no star beside a p that is not called clear"
+    assert found.sheet(["blur"], ABOUT).rows == [["blur", "image", "1 ↑ of 3", "0.0010"]], "and no star beside a p that is not called clear"
 
 
 def test_without_effects_there_is_no_sheet():

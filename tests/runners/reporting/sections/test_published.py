@@ -52,7 +52,7 @@ def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Cal
     folder = written(fabric, tmp_path / "tables", TABLES, set_sizes=0.01, acc=5e-7)
     found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
     assert not found.agrees
-    assert found.verdict.startswith("4 of 6 published cells agree to 1e−6; the largest absolute difference is 0.0100 (")
+    assert found.verdict.startswith("4 of 6 compared cells agree to 1e−6; the largest absolute difference is 0.0100 (")
     assert "set size mean)" in found.verdict
     assert [p.kind for p in found.recomputed[0].rows[0][1]] == ["same", "differs", "same"]
     assert "The published tables hold 3 models and 2 datasets; 2 and 1 of them are in this run." in found.notes
@@ -69,7 +69,7 @@ def test_a_published_mean_is_compared_where_the_run_has_exactly_its_datasets(fab
         cells = [*line, *(["0.5"] if "more" in columns else []), repr(mean)]
         (tmp_path / "acc.csv").write_text(f",model_name,{columns}\n0,large,{','.join(cells)}\n")
         compared = published.compare_with_published(read_report(fabric.stage(published=str(tmp_path))))
-        assert compared.agrees and compared.verdict.startswith(f"{found} of {found} published cells agree")
+        assert compared.agrees and compared.verdict.startswith(f"{found} of {found} compared cells agree")
     assert len(compared.recomputed) == 2
 
 
@@ -83,7 +83,7 @@ def test_a_millionth_is_the_most_that_counts_as_equal(
             row["value"] = off if row["metric"] == "ece[ours]" else 0.0
     folder = written(fabric, tmp_path / "tables", {"ece": "ece[published]"}, ece=off)
     found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
-    assert found.verdict.startswith(f"{verdict} published cells agree") and [p.kind for p in found.recomputed[0].rows[0][1]] == [kind]
+    assert found.verdict.startswith(f"{verdict} compared cells agree") and [p.kind for p in found.recomputed[0].rows[0][1]] == [kind]
     assert found.ours[0].rows[0][1][-1].lower == found.sources[0].rows[-1][1][-1].upper == shown and found.ours[0].columns[-1] == "ECE"
 
 
@@ -100,7 +100,7 @@ def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[.
     coverage = found.sources[0].columns.index("coverage LAC") if "coverage LAC" in found.sources[0].columns else None
     steps = [float(cells[coverage or 0].upper.replace("−", "-")) for _, cells in found.sources[0].rows]
     assert steps[0] + steps[1] == pytest.approx(steps[2], abs=2e-4)
-    assert not [note for note in found.notes if "one factor at a time" in note]
+    assert not [note for note in found.notes if "step by step" in note]
 
 
 def test_without_steps_the_total_alone_is_shown_and_said_so(fabricate: Callable[..., Any], tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_without_steps_the_total_alone_is_shown_and_said_so(fabricate: Callable[
     folder = written(fabric, tmp_path / "tables", TABLES)
     found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
     assert [text for text, _ in found.sources[0].rows] == ["total: published to ours"]
-    assert [note for note in found.notes if "one factor at a time" in note]
+    assert [note for note in found.notes if "step by step" in note]
 
 
 def test_steps_are_the_smallest_there_are_and_name_every_factor(fabricate: Callable[..., Any]) -> None:

@@ -59,7 +59,7 @@ def test_where_nothing_is_answered_nothing_is_said():
 
 def test_what_each_unanswered_question_takes():
     said = asked(urr=[cell(0.5)])
-    assert said[say.CAPTURE] == f"Not answered: no dataset labels uncertain questions, and the spec does not name {PERTURBED}."
+    assert said[say.CAPTURE] == f"Not answered: there is no value of auroc_uncertain or {PERTURBED}."
     assert said[say.WARN] == f"Not answered: the spec does not name {CONSISTENCY}."
     assert said[say.ATTRIBUTION] == f"Not answered: {UNCHECKED}"
     assert asked(urr=[cell(0.5)], attributions=[attribution("image")])[say.ATTRIBUTION] == f"Not answered: {UNCHECKED}"
@@ -78,8 +78,8 @@ def test_rising_is_counted_against_half_of_what_is_no_tie():
         cell(0.9, 0.05, "p_true", "typos"), cell(0.1, None, "perplexity", "typos", 0.125), cell(None, None),
     ]  # fmt: skip
     assert asked(urr=urr)[say.REACT] == (
-        "In 2 of 7 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
-        "(p < .05, corrected), in 1 it falls in more; 1 are undefined. "
+        "In 2 of 7 combinations of model, dataset, estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05), in 1 it falls in more; 1 are undefined. "
         "Highest URR: P(True) under typos (m on d), 0.900. Lowest: perplexity under typos (m on d), 0.100, ties 0.125. "
         f"{say.MODALITIES_UNTESTED}"
     )
@@ -90,22 +90,25 @@ def test_the_most_is_over_changed_inputs_and_collapses_are_left_out():
     urr = [cell(0.6, 0.01, value_changed=0.6), cell(0.4, 0.01, variant="typos", value_changed=0.8, tie_rate=0.5),
            cell(0.99, 0.01, variant="solarize", collapsed="its accuracy is at most 0.010"), cell(None, None)]  # fmt: skip
     assert asked(urr=urr)[say.REACT] == (
-        "In 2 of 2 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
-        "(p < .05, corrected), in 0 it falls in more; 1 are undefined; "
+        "In 2 of 2 combinations of model, dataset, estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05), in 0 it falls in more; 1 are undefined; "
         "1 more are excluded, since the model collapses. Highest URR over the changed inputs: a under typos (m on d), 0.800. "
         f"Lowest: a under blur (m on d), 0.600. {say.MODALITIES_UNTESTED}"
     )
 
 
 def test_warning_is_counted_against_no_correlation():
-    hcc = [cell(0.5, 0.01, tie_rate=0.9), cell(0.0, 0.01), cell(-0.25, 0.01, tie_rate=0.5), cell(0.75, 0.5)]
+    """A significant coefficient without an interval is not counted."""
+    hcc = [cell(0.5, 0.01, tie_rate=0.9, low=0.25, high=0.75), cell(0.0, 0.01, low=-0.25, high=0.25), cell(0.625, 0.01),
+           cell(-0.25, 0.01, tie_rate=0.5, low=-0.375, high=-0.125), cell(0.75, 0.5)]  # fmt: skip
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[say.WARN]
     assert said == (
-        "Share of right answers that become wrong: image 0.250 (means over perturbations, of all questions). "
-        "In 1 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
-        "(p < .05, corrected, and an interval without 0), "
-        "in 1 it falls there. "
-        "Highest HCC: a under blur (m on d), 0.750. Lowest: a under blur (m on d), −0.250."
+        "Share of questions whose right answer becomes wrong: image 0.250 "
+        "(means over perturbations, models and datasets, of all questions). "
+        "In 1 of 5 combinations of model, dataset, estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, and an interval without 0), in 1 it falls there. "
+        "Highest HCC: a under blur (m on d), 0.750. Lowest: a under blur (m on d), −0.25 (−0.38 – −0.12). "
+        "These intervals are not selection-adjusted."
     )
 
 
@@ -116,9 +119,8 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
     hcc += [cell(0.125, 0.01, value_changed=0.75, low_changed=0.5, high_changed=1.0, low=0.0625, high=0.25)]
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[say.WARN]
     assert said.endswith(
-        "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
-        "(p < .05, corrected, and an interval without 0), "
-        "in 0 it falls there. "
+        "In 2 of 4 combinations of model, dataset, estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, and an interval without 0), in 0 it falls there. "
         "Highest HCC over the changed inputs: a under blur (m on d), 0.8 (0.5 – 1.0). "
         "Lowest: a under dark (m on d), 0.12 (0.00 – 0.25). These intervals are not selection-adjusted."
     )

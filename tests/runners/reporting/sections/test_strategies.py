@@ -159,7 +159,7 @@ def test_a_value_with_its_test_against_the_baseline():
         "",
         "△",
         "better",
-        "n = 1,200, unscored 3; +0.25 (+0.12 to +0.50) against base, p = 0.0200 corrected",
+        "n = 1,200, unscored 3; +0.25 (+0.12 to +0.50) against base, p = 0.0200",
     )
     assert base[0] == MarkedNumber("0.500", title="n = 10")
     assert base[1] == MarkedNumber("undefined", title="no answer was judged; n = 0, unscored 4", why="no answer was judged")
@@ -215,14 +215,14 @@ RULE = {"model": "m", "dataset": "d", "method": "cut", "part": "all", "threshold
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({}, "m+cut: threshold 0.500, chosen on 1,200 answers of the validation split; abstains on 30.0% of 1,000 questions. It promises."),
-        ({"part": "epistemic", "fit": "half"}, "m+cut, epistemic: threshold 0.500, chosen on 1,200 answers of half of the test groups; "
-         "abstains on 30.0% of 1,000 questions. It promises."),
+        ({}, "m+cut: threshold 0.500; fitted on 1,200 answers of the validation split; turns 30.0% of 1,000 answers into abstentions. "
+         "It promises."),
+        ({"part": "epistemic", "fit": "half"}, "m+cut, epistemic: threshold 0.500; fitted on 1,200 answers of half of the test groups; "
+         "turns 30.0% of 1,000 answers into abstentions. It promises."),
         ({"threshold": None, "n_fit": 0, "n": 0, "n_abstained": 0, "fit": "test"}, "m+cut: no threshold, "
-         "since there are no answers to choose it on, "
-         "chosen on 0 answers of the test split itself, which is optimistic. It promises."),
-        ({"attained": False, "fit": "elsewhere"}, "m+cut: threshold 0.500, chosen on 1,200 answers of elsewhere; abstains on 30.0% "
-         "of 1,000 questions. It promises. No threshold attains the target."),
+         "since there are no answers to choose it on; fitted on 0 answers of the test split itself, which is optimistic. It promises."),
+        ({"attained": False, "fit": "elsewhere"}, "m+cut: threshold 0.500; fitted on 1,200 answers of elsewhere; turns 30.0% "
+         "of 1,000 answers into abstentions. It promises. The rule could not be fitted, or attains no target."),
     ],
 )  # fmt: skip
 def test_a_rule_in_words(change, text):
@@ -309,18 +309,20 @@ def test_an_improvement_counts_only_beyond_the_baselines_that_ignore_the_image()
     ]  # fmt: skip
     (sentence,) = table.gains
     assert sentence.startswith(
-        "F1 IDK: significantly better than base and than every baseline that ignores the image: n. "
-        "Better than base but not than every baseline that ignores the image: o (0.0"
+        "F1 IDK: significantly better than base and than all their baselines that ignore the image or the question: n. "
+        "Better than base but not shown to be better than all their baselines that ignore the image or the question: o (0.0"
     )
     tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
     sentence, limit = only(scores, baseline="base", comparisons=tests).gains
-    assert sentence.endswith("ignores the image: n, o.") and limit.endswith("shuffled or removed image: o.")
+    assert sentence.endswith("ignore the image or the question: n, o.") and limit.endswith("shuffled or removed image: o.")
 
 
 def test_without_baselines_that_ignore_the_image_the_table_says_what_is_missing():
     scores = [score("f1_idk", 0.5, m) for m in ("base", "n")]
     table = only(scores, baseline="base", comparisons=[compared("f1_idk", 0.4)])
-    assert table.beyond is None and table.gains[0].startswith("This spec has no baseline that ignores the image (add `blind:`)")
+    assert table.beyond is None and table.gains[0].startswith(
+        "This spec has no baseline that ignores the image or the question (add `blind:`)"
+    )
     table = only([score("f1_idk", 0.5, m) for m in BLIND_MODELS])
     assert table.beyond is None and table.gains[0].startswith("No model was tested against the baselines that ignore the image")
     assert only([score("f1_idk", 0.5)]).gains == []
