@@ -152,7 +152,7 @@ def _of_card(
     if card.fetch.also:
         item.notes.append(say.FETCH_LEAVES_OUT.format(what=card.fetch.also))
     if missing is None and limit is not None:
-        item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
+        item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT.format(n=MAX_SINGLE) if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
     try:
         plan = fetching.plan(root, name, card, [stage.params["args"] for stage in sources], missing, upgrade)
     except FetchError as error:

@@ -124,7 +124,9 @@ def test_wrong_questions_are_answered(project: Project, wanted: StrengthRequest,
 
 def test_what_is_missing_comes_with_what_makes_it(project: Project) -> None:
     (project.root / "results" / "s" / "data" / "scenes" / "samples.parquet").unlink()
-    with pytest.raises(ProjectError, match=r"not made yet; make it: dvc repro --pull data-scenes"):
+    with pytest.raises(
+        ProjectError, match=r"not made yet; make it in the project's root: `qualm compile [a-z]+ && dvc repro --pull data-scenes`"
+    ):
         choose_strength(project, "s", StrengthRequest("blur", auto=True))
 
 
