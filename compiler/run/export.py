@@ -300,7 +300,7 @@ def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path])
         what = say.EXPORTED_SCORES.format(n=scores)
     if context.datasets:
         what = say.EXPORTED_QUESTIONS.format(n=samples, datasets=", ".join(context.datasets))
-    print(say.EXPORTED_FILES.format(folder=request.out, n=len(files), contents=what))
+    print(say.EXPORTED_FILES.format(folder=request.out, files=say.count(len(files), "file"), contents=what))
     for file in files[:6]:
         print(f"  {file}")
     if len(files) > 6:

@@ -187,8 +187,9 @@ def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> 
     command = ["strength", "s", "-p", "jpeg", "--auto", "--distance", "1-ssim=1.9", "-n", "3"]
     assert CliRunner().invoke(app, command).exit_code == 1
     command = ["strength", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
+    monkeypatch.chdir(project.root / "specs")  # a relative folder is one of where the command is typed
     assert CliRunner().invoke(app, command).exit_code in (0, 1)
-    assert len(list((project.root / "curves").iterdir())) == 2
+    assert len(list((project.root / "specs/curves").iterdir())) == 2
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_a_selection_and_what_is_lost(project, tmp_path, capsys):
 def test_results_are_written_as_tables(project, tmp_path, capsys):
     run(project, tmp_path, "markdown", datasets=["d"], options=["digits=1"])
     assert files(tmp_path) == ["tables.md"] and "## d: models" in (tmp_path / "tables.md").read_text()
-    assert "1 files, 2 tables" in capsys.readouterr().out
+    assert "1 file, 2 tables" in capsys.readouterr().out
     with pytest.raises(ProjectError, match="no model 'x' in bench; there are: m"):
         run(project, tmp_path, "latex", models=["x"])
     with pytest.raises(ProjectError, match="takes no --variant; `qualm ls exports"):
