@@ -192,10 +192,11 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
         out.print(say.AUDIT_NOT_ASKED.format(folder=_counted(holding, counts), stages=stages or "unknown"))
     for spec in unreadable:
         out.print(say.AUDIT_SKIPPED_SPEC.format(spec=spec))
+    parts = say.count(report.checked, "part")
     if report.failed:
-        out.print(say.AUDIT_FAILED.format(n=report.checked, failed=len(report.failed), folders=len(report.folders)))
+        out.print(say.AUDIT_FAILED.format(parts=parts, failed=len(report.failed), folders=say.count(len(report.folders), "folder")))
     else:
-        out.print(say.AUDIT_AGREES.format(n=report.checked))
+        out.print(say.AUDIT_AGREES.format(parts=parts))
 
 
 def _counted(holding: Holding, parts: Mapping[str, int]) -> str:

@@ -32,9 +32,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="""The store of answers: what it holds, how big it is, making it smaller.
 
-Every answer that a model of yours ever gave is kept in .qualm/store by its content: weights, code that answers, prompt, pixels,
-decoding. That is why a killed run goes on where it was, and why raising the number of draws computes only the new ones. Nothing
-here is needed to read results; what is removed is computed again when it is asked for. More in docs/explanation/inference.md.""",
+Answers of your models are kept in the folder of the setting `store` (.qualm/store) by their content: weights, code that answers,
+prompt, pixels, decoding. That is why a killed run goes on where it was, and why raising the number of draws computes only the new
+ones. Nothing here is needed to read results; what is removed is computed again when it is asked for. More in
+docs/explanation/inference.md.""",
 )
 
 FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
@@ -251,13 +252,13 @@ def _table(rows: list[Holding], current: Users) -> None:
     print_labelled(out, users)
     old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))
     notes = [say.STORE_SIZE.format(size=format_size(sum(h.bytes for h in rows)))]
-    notes += [say.STORE_UNUSED.format(size=format_size(old))] if old else []
+    notes += [say.STORE_UNUSED.format(size=format_size(old), later=say.STORE_UNUSED_LATER if current.unreadable else "")] if old else []
     notes += [say.STORE_REFUSED.format(folder=h.folder.name[:8], why=h.refusal) for h in rows if h.refusal]
     notes += [say.SPEC_HAS_MISTAKES.format(spec=spec) for spec in current.unreadable]
     small = sum(h.segments for h in rows)
     notes += [say.STORE_SEGMENTS.format(n=small)] if small > 8 * len(rows) else []
     damaged = sum(h.damaged for h in rows)
-    notes += [say.STORE_DAMAGED.format(n=damaged)] if damaged else []
+    notes += [say.STORE_DAMAGED.format(segments=say.count(damaged, "damaged segment"))] if damaged else []
     out.print("\n" + "; ".join(notes))
 
 

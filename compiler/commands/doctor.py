@@ -74,7 +74,7 @@ def model(
     [bold]Examples[/]
 
       qualm doctor model scene-vlm-base
-      qualm doctor model quickstart:sft --spec quickstart
+      qualm doctor model quickstart:base --spec quickstart
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --drift
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --against vllm
       qualm doctor model Qwen/Qwen2-VL-2B-Instruct
@@ -162,7 +162,7 @@ def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> Do
         )
     folder = project.root / use.source if use.source else None
     if folder is not None and not folder.exists():
-        raise ProjectError(f"{use.source} is not here yet; `dvc pull` or `dvc repro` brings it")
+        raise ProjectError(f"{use.source} is not here yet; `dvc pull` or `qualm run {spec}` brings it")
     report_changed(project.root, [use.source] if use.source else [])
     return replace(wish, plugin=use.ref.plugin.name, args={**use.ref.args, **wish.args}, folder=folder)
 

@@ -155,7 +155,7 @@ def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
         typer.echo(f"{item.what}: {item.terms} ({item.licence})")
         if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):
-            raise ProjectError(f"{item.what}: nothing was fetched; say --accept-licence if you accept its licence ({item.licence})")
+            raise ProjectError(f"{item.what}: was not fetched; say --accept-licence if you accept its licence ({item.licence})")
 
 
 def _print(items: Sequence[FetchItem], title: str) -> None:

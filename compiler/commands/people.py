@@ -132,7 +132,22 @@ def strength(
     from qualm.compiler.commands.strength_request import StrengthRequest
 
     request = StrengthRequest(
-        perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
+        perturbation,
+        parameter,
+        model,
+        dataset,
+        samples,
+        auto,
+        share,
+        distance,
+        within,
+        scale,
+        write,
+        add,
+        output and output.absolute(),
+        reviewer,
+        port,
+        browse,
     )
     if not choose_strength(Project(), spec, request):
         raise typer.Exit(1)

@@ -165,7 +165,7 @@ def compile_(
     changes = project.compile(specs, check)
     from qualm.compiler.project.views import print_changes
 
-    print_changes(changes, check)
+    print_changes(changes, check, specs or ())
     for plan in changes.plans if specs or not is_installed("train") else ():
         if lacking := advice(missing_extras(plan.stages)):
             typer.echo(f"{plan.spec}: {lacking}", err=True)

@@ -172,7 +172,9 @@ def power(
         int,
         typer.Option("--tests", min=1, max=MAX_NUMBER, help="Number of tests in the family: each is tested at level .05 divided by it."),
     ] = 1,
-    questions: Annotated[int | None, typer.Option("--questions", min=2, max=MAX_NUMBER, help="Questions, where no data is built.")] = None,
+    questions: Annotated[
+        int | None, typer.Option("--questions", min=2, max=MAX_NUMBER, help="Questions; used where two models have no stored answers.")
+    ] = None,
     group_size: Annotated[
         float, typer.Option("--group-size", min=1, max=MAX_NUMBER, help="Questions per group, beside --questions.")
     ] = 1.0,

@@ -14,7 +14,7 @@ import typer
 from qualm.compiler.commands import edit_yaml
 from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.commands.strength_request import OUTPUT, StrengthRequest, goal_of, range_of
-from qualm.compiler.plan.emit import stage_address
+from qualm.compiler.plan.emit import how_to_make
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
@@ -129,8 +129,8 @@ def open_bench(
     folder = next(s.outputs["dataset"] for s in plan.stages if s.params.get("dataset") == use.label and "dataset" in s.outputs)
     if not (project.root / folder / "samples.parquet").is_file():
         maker = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
-        address = stage_address(name, maker, project.run_wide.default)
-        raise ProjectError(f"the dataset '{use.label}' is not made yet; make it: dvc repro --pull {address}")
+        how = how_to_make(name, [maker], project.run_wide.default)
+        raise ProjectError(f"the dataset '{use.label}' is not made yet; make it {how}")
     report_changed(project.root, [folder])
     model = None
     if request.model is not None or (goal is not None and goal.name == "share"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.plan.emit import stage_address
+from qualm.compiler.plan.emit import how_to_make
 from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
@@ -81,7 +81,8 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
         _finish(project.root, target)
     except AddError as error:
         raise ProjectError(
-            f"{error}\ndecisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify` publishes them"
+            f"{error}\ndecisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify {target.spec} {target.name}` publishes "
+            "them"
         ) from error
     except (PoolError, JournalError, PageError, CurationError, EntryError, NoTerminalError) as error:
         raise ProjectError(str(error)) from error
@@ -144,9 +145,9 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
 
     folders = {s.name: project.root / next(nested_paths(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
-        command = " ".join(stage_address(target.spec, n, project.run_wide.default) for n in missing)
+        how = how_to_make(target.spec, missing, project.run_wide.default)
         what = "pairs" if target.section == "pairs" else "questions"
-        raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them: dvc repro --pull {command}")
+        raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them {how}")
     report_changed(project.root, [*folders.values(), *target.sources])
     if target.section == "pairs":
         pool = read_pool(list(folders.values()), target.sources)

@@ -38,10 +38,10 @@ def view(
     """Look at results in the browser.
 
     A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter answers by model, category,
-    variant, verdict, confidence, estimator or text; open one to see everything about it. Every view has an address
-    to send to others. Press ? for the keys.
+    variant, verdict, confidence, estimator or text; open one to see everything about it. Press ? for the keys.
 
-    --publish writes the page as plain files, with the questions, answers and images of your data.
+    --publish writes the page as plain files, with the questions, answers and images of your data. Every view of a
+    published page has an address to send to others.
 
     If result files differ from dvc.lock, the page shows a banner, and --publish refuses (exit code 1) without
     --force.

@@ -43,6 +43,12 @@ def stage_address(spec: str, stage: str, default: str) -> str:
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 
 
+def how_to_make(spec: str, stages: Iterable[str], default: str) -> str:
+    """Return the words of messages that name the command by which stages run, of a spec that may not be compiled."""
+    addresses = " ".join(stage_address(spec, stage, default) for stage in stages)
+    return f"in the project's root: `qualm compile {spec} && dvc repro --pull {addresses}`"
+
+
 def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
     """Return {path from the root: text} of a plan's files; `default` names the default spec."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}

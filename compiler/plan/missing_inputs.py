@@ -55,7 +55,7 @@ def how_to_get(path: str, is_review: bool, spec: str) -> str:
     """
     parts = Path(path).parts
     if is_review:
-        return f"{path}: people's decisions on the test split; `qualm verify` makes it"
+        return f"{path}: people's decisions on the test split; `qualm verify {spec} SET` makes it"
     if path.startswith("registry/data/") and len(parts) > 2:
         return f"registry/data/{parts[2]}: not here; `qualm fetch {spec}` brings it, or says how you get it"
     return f"{path}: not found"

@@ -100,7 +100,7 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
 def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
     """Return the command or advice that brings entry `name` for a stage."""
     if entry is not None and entry.md5 is not None:
-        return f"`{entry.get}`" if entry.get else say.ITS_FILES
+        return entry.get_advice or say.ITS_FILES
     if name in card_names() and "reviews" not in stage.inputs:
         card = load_card(name)
         if card.fetch is not None:

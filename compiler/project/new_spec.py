@@ -13,7 +13,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.json_schema import FIRST_LINE, write_schema
 from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.formats import atomic
-from qualm.registry.plugins.registry import NAME_PATTERN
+from qualm.registry.plugins.registry import NAME_PATTERN, NAME_RULE
 
 TEMPLATE = """\
 qualm: 1
@@ -60,7 +60,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")
     if not re.match(NAME_PATTERN, name):
-        raise ProjectError(f"'{name}' is not a valid name for a spec; use letters, digits, '_', '-' and '.', at most 64")
+        raise ProjectError(f"'{name}' is not a valid name for a spec; use {NAME_RULE}")
     path = project.root / "specs" / f"{name}.yaml"
     if path.exists():
         raise ProjectError(f"{path.relative_to(project.root)} exists; choose another name")

@@ -43,7 +43,7 @@ class Reason:
             return f"our {self.what.removeprefix('engine.')}: version {self.old or 1} -> {self.new or 1}"
         if self.kind == "parameter":
             return f"parameter {self.what}: {_short(self.old)} -> {_short(self.new)}"
-        return f"{self.kind} {self.what}"
+        return self.what if self.kind == "new" else f"{self.kind} {self.what}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _against_lock(
         yield Reason("input", say.REASON_NOT_READ.format(path=path))
     gone = {o["path"] for o in entry.get("outs", [])} ^ set(stage.outs)
     for path in sorted(gone):
-        yield Reason("new", f"output {path}" if path in stage.outs else say.REASON_NOT_MADE.format(path=path))
+        yield Reason("new", f"new output {path}" if path in stage.outs else say.REASON_NOT_MADE.format(path=path))
 
 
 def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:

@@ -225,8 +225,8 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
         out.print(say.MAY_EXCEED_LIMIT)
 
 
-def print_changes(changes: FileChanges, check: bool) -> None:
-    """Print the files that `qualm compile` changed, or with `check` would change."""
+def print_changes(changes: FileChanges, check: bool, specs: Sequence[str] = ()) -> None:
+    """Print the files that `qualm compile` of these specs changed, or with `check` would change."""
     out = console()
     for path in changes.written:
         out.print((say.FILE_OUT_OF_STEP if check else say.FILE_WRITTEN).format(path=path))
@@ -239,9 +239,9 @@ def print_changes(changes: FileChanges, check: bool) -> None:
     for left in changes.leftovers:
         out.print(say.SPEC_LEFTOVERS.format(spec=left.spec, places=", ".join(left.places)))
     if check and changes:
-        out.print(say.COMPILE_AND_COMMIT)
+        out.print(say.COMPILE_AND_COMMIT.format(command=" ".join(["qualm compile", *specs])))
     elif not changes:
-        out.print(say.FILES_IN_STEP.format(n=changes.unchanged))
+        out.print(say.FILES_IN_STEP.format(files=say.count(changes.unchanged, "file")))
 
 
 def print_diff(changes: Mapping[str, Any]) -> None:

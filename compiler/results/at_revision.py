@@ -148,7 +148,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
     """
     for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
         text = output(project.root, "show", f"{commit}:{place}")
-        stages = parse_lock(text, f"{commit[:10]}:{place}")
+        stages = parse_lock(text, f"{place} at {commit[:10]}")
         mine = {name: entry for name, entry in stages.items() if str(entry.get("cmd", "")).split()[-1:] == [f"{spec}/{name}"]}
         if mine:
             return mine
@@ -190,7 +190,7 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         if pull:
             raise ProjectError(
                 f"{name}: neither in DVC's cache here nor on the default remote: {some}; "
-                "where they are, `qualm share` at that commit sends them; or `qualm run` makes them again in a clone of it"
+                "where they are, `qualm share` at that commit sends them; or `qualm run SPEC` makes them again in a clone of it"
             )
         raise ProjectError(
             f"{name}: not in DVC's cache here: {some}; `--pull` fetches them from the default remote, if they were shared (`qualm share`)"

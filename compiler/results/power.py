@@ -165,7 +165,8 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
             samples = read_scored(stage, dataset, stage.inputs["datasets"][dataset])
         except ProjectError as error:
             raise ProjectError(
-                f"{dataset}: neither answers nor samples are here; name a number by --questions, or build the data with `qualm run`"
+                f"{dataset}: neither answers nor samples are here; name a number by --questions, or build the data with "
+                f"`qualm run {stage.spec}`"
             ) from error
         parts = [(part.label, len(part.rows), part.bootstrap.groups) for part in _slices(side, samples, 0)]
     rows = []
@@ -222,7 +223,7 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
     differences = {_difference(row, assumptions) for row in rows}
     if NONE in differences:
         console.print(Text(say.POWER_NONE.format(groups=FEWEST_GROUPS), style="dim"))
-    if UNKNOWN in differences or any(row.standard_error is None for row in rows):
+    if UNKNOWN in differences or any(row.source == "answers" and row.standard_error is None for row in rows):
         console.print(Text(say.POWER_UNKNOWN, style="dim"))
 
 
@@ -237,5 +238,5 @@ def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
 
 def _from(row: DetectableDifference, assumptions: Assumptions) -> str:
     if row.source == "answers":
-        return say.SPREAD_OF_ANSWERS.format(n=row.pairs)
+        return say.SPREAD_OF_ANSWERS.format(pairs=say.count(row.pairs, "pair of models", "pairs of models"))
     return say.SPREAD_ASSUMED.format(disagreement=assumptions.disagreement, within=assumptions.within)

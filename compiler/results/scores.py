@@ -80,7 +80,7 @@ def read_scores(path: Path, *filters: pl.Expr) -> list[Row]:
     from qualm.runners.results.tables import labelled, scan
 
     if not path.is_file():
-        raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")
+        raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run SPEC`, or fetch its results with `dvc pull`")
     return labelled(scan(path, SCORES)).filter(*filters).collect().to_dicts()
 
 

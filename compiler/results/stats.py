@@ -69,7 +69,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
     try:
         counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
     except ValueError as error:
-        raise ProjectError(f"{folder / FILE}: not JSON ({error}); `qualm run` re-creates it") from error
+        raise ProjectError(f"{folder / FILE}: not JSON ({error}); `qualm run SPEC` re-creates it") from error
     return counts
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.plan.emit import stage_address
+from qualm.compiler.plan.emit import how_to_make
 from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
@@ -157,8 +157,7 @@ def _parts(plan: Plan, request: ExportRequest, default: str) -> tuple[ExportPart
             if name not in names_of[kind]:
                 raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {nearest(name, names_of[kind])}")
     if missing:
-        command = " ".join(stage_address(plan.spec, name, default) for name in dict.fromkeys(missing))
-        raise ProjectError(f"answers are missing; compute or fetch them with `dvc repro --pull {command}`")
+        raise ProjectError(f"answers are missing; compute or fetch them {how_to_make(plan.spec, dict.fromkeys(missing), default)}")
     if not parts:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
     return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
@@ -172,15 +171,16 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default: s
     names = list(request.datasets or (s.label for s in resolved.pairs))
     if not names and len(stage_of) == 1:
         names = list(stage_of)
+    if not stage_of:
+        raise ProjectError(f"{plan.spec}: has no dataset; add one under `datasets:`")
     if not names:
-        raise ProjectError(f"{plan.spec}: has several datasets and no pair set; say which with -d: {', '.join(stage_of) or 'it has none'}")
+        raise ProjectError(f"{plan.spec}: has several datasets and no pair set; say which with -d: {', '.join(stage_of)}")
     for name in names:
         if name not in stage_of:
             raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of)}")
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
-        command = " ".join(stage_address(plan.spec, stage, default) for stage in missing)
-        raise ProjectError(f"datasets are missing; make or fetch them with `dvc repro --pull {command}`")
+        raise ProjectError(f"datasets are missing; make or fetch them {how_to_make(plan.spec, missing, default)}")
     return folders
 
 
@@ -190,7 +190,7 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
         return {"training": logs, "models_asked": tuple(request.models or ())}
     stage = score_stage(project, plan.spec)
     if request.variants:
-        raise ProjectError(f"--to {request.to} writes one variant: say which with -O variant=NAME")
+        raise ProjectError(f"--to {request.to} takes no --variant; `qualm ls exports {request.to}` lists its options")
     for what, names, there in (
         ("model", request.models, results_in(plan.stages, stage, plan.spec, project.root).models),
         ("dataset", request.datasets, list(stage.inputs["datasets"])),
@@ -300,7 +300,7 @@ def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path])
         what = say.EXPORTED_SCORES.format(n=scores)
     if context.datasets:
         what = say.EXPORTED_QUESTIONS.format(n=samples, datasets=", ".join(context.datasets))
-    print(say.EXPORTED_FILES.format(folder=request.out, n=len(files), contents=what))
+    print(say.EXPORTED_FILES.format(folder=request.out, files=say.count(len(files), "file"), contents=what))
     for file in files[:6]:
         print(f"  {file}")
     if len(files) > 6:

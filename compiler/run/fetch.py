@@ -152,7 +152,7 @@ def _of_card(
     if card.fetch.also:
         item.notes.append(say.FETCH_LEAVES_OUT.format(what=card.fetch.also))
     if missing is None and limit is not None:
-        item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
+        item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT.format(n=MAX_SINGLE) if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
     try:
         plan = fetching.plan(root, name, card, [stage.params["args"] for stage in sources], missing, upgrade)
     except FetchError as error:
@@ -184,7 +184,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
     inspection = done.added.inspection
     part = say.FETCHED_IN_PART.format(problems="; ".join(inspection.skipped[:3])) if inspection.skipped else ""
     outcome, version, size = done.added.outcome, done.added.entry.version, format_size(inspection.size)
-    return say.FETCHED_ENTRY.format(outcome=outcome, version=version, files=len(inspection.files), size=size, part=part)
+    return say.FETCHED_ENTRY.format(outcome=outcome, version=version, files=say.count(len(inspection.files), "file"), size=size, part=part)
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
@@ -259,7 +259,7 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchI
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
         need_room(hub.cache_folder(), missing)
         hub.download_model(repo, found.commit, found.files, bars, lambda file, size: progress("fetching", file, size, item.size or 0))
-        return say.FETCHED_MODEL.format(files=len(found.files), commit=found.commit[:12], folder=hub.cache_folder())
+        return say.FETCHED_MODEL.format(files=say.count(len(found.files), "file"), commit=found.commit[:12], folder=hub.cache_folder())
 
     item.bring = bring if item.state == TO_FETCH else None
     return item

@@ -92,7 +92,7 @@ class Recomputation:
         after = self._read()
         changed = [place for place in sorted(self._before) if after.get(place) != self._before[place]]
         n, n_changed = len(self._before), len(changed)
-        out.print(say.RECOMPUTED_SUMMARY.format(n=n, same=n - n_changed, changed=n_changed))
+        out.print(say.RECOMPUTED_SUMMARY.format(answers=say.count(n, "answer"), same=n - n_changed, changed=n_changed))
         for place in changed[:MAX_LINES]:
             old, new = self._before[place], after.get(place, {})
             greedy = f"{old.get(GREEDY)!r} -> {new.get(GREEDY)!r}" if old.get(GREEDY) != new.get(GREEDY) else say.SAME_GREEDY_ANSWER

@@ -97,7 +97,7 @@ def _run(
     out.print(
         say.RUN_SUMMARY.format(
             spec=plan.spec,
-            stages=len(forecasts),
+            stages=say.count(len(forecasts), "stage"),
             to_run=counts["run"],
             perhaps=counts["perhaps"],
             to_restore=counts["restore"],

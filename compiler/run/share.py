@@ -60,6 +60,8 @@ class ShareResult:
     """Result of `qualm share`: obstacles, and objects sent and needed."""
 
     to: ShareTarget
+    specs: list[str]
+    """Specs that were checked."""
     obstacles: list[Obstacle] = field(default_factory=list)
     sent: int | None = None
     """Number of objects sent; None if sharing stopped before."""
@@ -90,15 +92,14 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
         ProjectError: there is no such remote.
         DvcStateError: the remote cannot be reached.
     """
-    outcome = ShareResult(find_remote(project, request.remote))
-    specs = specs_to_share(project, request.spec)
-    outcome.obstacles += obstacles(project, outcome.to, specs)
+    outcome = ShareResult(find_remote(project, request.remote), specs_to_share(project, request.spec))
+    outcome.obstacles += obstacles(project, outcome.to, outcome.specs)
     if not request.dry and (request.anyway or outcome.good):
         with RemoteStore(project.root, outcome.to.name) as store:
             _send(project.root, store, outcome)
             if request.check or request.repair:
                 with Console(stderr=True).status(say.SHARE_CLONING):
-                    _rehearse(project.root, store, outcome, request.repair, specs)
+                    _rehearse(project.root, store, outcome, request.repair)
     if as_json:
         print_json(outcome.as_json())
     else:
@@ -118,7 +119,7 @@ def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
     failed = store.put(here - damaged)
     sent = here - damaged - failed
     outcome.sent, outcome.needed, outcome.runs = len(sent), len(needed), store.put_runs()
-    outcome.obstacles += _unsent(damaged, failed, needed, paths, needed.keys() - there - sent - damaged, outcome.to.name)
+    outcome.obstacles += _unsent(damaged, failed, needed, paths, needed.keys() - there - here, outcome.to.name)
     in_git = ever_tracked(root)
     if lost := {h for h in history.keys() - there - here - needed.keys() if history[h] not in in_git}:
         what = say.SHARE_LOST_HISTORY.format(objects=say.count(len(lost), "object"), names=_named(lost, history))
@@ -139,8 +140,8 @@ def _unsent(
     if lacking:
         what = say.SHARE_MISSING.format(objects=say.count(len(lacking), "object"), names=_named(lacking, paths))
         yield Obstacle("missing", what, say.SHARE_MISSING_TODO)
-    if unsent := failed - needed.keys():
-        what = say.SHARE_UNSENT.format(objects=say.count(len(unsent), "object"), names=_named(unsent, paths))
+    if failed:
+        what = say.SHARE_UNSENT.format(objects=say.count(len(failed), "object"), names=_named(failed, paths))
         yield Obstacle("missing", what, say.SHARE_UNSENT_TODO.format(remote=remote))
 
 
@@ -148,7 +149,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
     return "; ".join(sorted(f"{paths[h]} ({h})" for h in hashes)[:5])
 
 
-def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
+def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool) -> None:
     """Clone and pull to check what was sent; record damage and stages that would run."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
@@ -167,11 +168,11 @@ def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool
         outcome.damaged = sorted(lost.difference(outcome.repaired))
         if outcome.damaged:
             what = say.SHARE_DAMAGED_THERE.format(objects=say.count(len(outcome.damaged), "object"), names=_named(outcome.damaged, needed))
-            outcome.obstacles.append(Obstacle("damaged", what, say.SHARE_DAMAGED_THERE_TODO))
+            outcome.obstacles.append(Obstacle("damaged", what, say.SHARE_DAMAGED_THERE_TODO.format(remote=outcome.to.name)))
         elif pulled.returncode and not lost:
             what = say.SHARE_PULL_FAILED.format(error=pulled.stderr.strip())
             outcome.obstacles.append(Obstacle("clone", what, say.SHARE_PULL_FAILED_TODO.format(folder=root)))
-        outcome.obstacles += () if lost else _runs(clone, specs)
+        outcome.obstacles += () if lost else _runs(clone, outcome.specs)
 
 
 def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
@@ -221,8 +222,11 @@ def _show(outcome: ShareResult, request: ShareRequest) -> None:
     out.print(
         say.SHARE_SENT.format(remote=name, objects=say.count(outcome.sent, "object"), runs=runs, needed=say.count(outcome.needed, "object"))
     )
-    if outcome.good:
-        out.print(say.SHARE_NOTHING_RUNS.format(how=say.SHARE_CHECKED if outcome.checked else say.SHARE_THERE_BY_NAME))
+    if not outcome.specs:
+        out.print(say.SHARE_NO_SPEC_HAS_RUN)
+    elif outcome.good:
+        how = say.SHARE_CHECKED if outcome.checked else say.SHARE_THERE_BY_NAME
+        out.print(say.SHARE_NOTHING_RUNS.format(specs=" ".join(outcome.specs), how=how))
 
 
 SECRETS = (
@@ -272,8 +276,9 @@ def find_remote(project: Project, remote: str | None) -> ShareTarget:
     if name not in remotes:
         raise ProjectError(
             (f"there is no remote '{name}'; " if name else "no remote is the default; ")
-            + (f"there are: {', '.join(sorted(remotes))}" if remotes else "the project has none")
-            + ". Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)"
+            + (f"there are: {', '.join(sorted(remotes))}. " if remotes else "the project has none. ")
+            + ("Choose one by `dvc remote default NAME`" if remotes and not name else "Add one by `dvc remote add -d lab URL`")
+            + " (docs/how-to/sharing.md has recipes)"
         )
     chosen = ShareTarget(name, remotes[name]["url"], remotes[name].get("verify", False))
     if chosen.folder is not None and _in_git(project.root, chosen.folder):
@@ -309,7 +314,7 @@ def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
     for spec, stages in forecasts.items():
         if stages:
             first = say.list_some((f"{f.stage}: {f.reasons[0]}" for f in stages), 3, separator="; ")
-            what = say.SHARE_OUT_OF_DATE.format(spec=spec, n=len(stages), first=first)
+            what = say.SHARE_OUT_OF_DATE.format(spec=spec, stages=say.count(len(stages), "stage"), first=first)
             yield Obstacle("out of date", what, say.SHARE_OUT_OF_DATE_TODO.format(spec=spec))
 
 
@@ -327,7 +332,7 @@ def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
     shared = read_config(root, shared=True)["remote"]
     for name, values in shared.items():
         if leaked := [key for key in SECRETS if key in values]:
-            what = say.SHARE_LEAK.format(remote=name, settings=", ".join(leaked))
+            what = say.SHARE_LEAK.format(remote=name, settings=", ".join(leaked), verb="stands" if len(leaked) == 1 else "stand")
             yield Obstacle("secret", what, say.SHARE_LEAK_TODO.format(remote=name, setting=leaked[0]))
     if to.name not in shared:
         what, todo = say.SHARE_HIDDEN_REMOTE.format(remote=to.name), say.SHARE_HIDDEN_REMOTE_TODO.format(remote=to.name, url=to.url)

@@ -13,7 +13,7 @@ from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.resolved import PairSetUse, RecipeUse
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry.plugins.registry import DatasetName, Plugin
+from qualm.registry.plugins.registry import NAME_RULE, DatasetName, Plugin
 
 CATEGORY = "category"
 """Parameter of every recipe that names the category of its pairs."""
@@ -66,7 +66,7 @@ class _Resolver:
         given_name = item.get(NAME_KEY) if isinstance(item, dict) else None
         if given_name is not None and not (isinstance(given_name, str) and validate.is_name(given_name)):
             got = quoted(given_name)
-            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {got}")
+            self._problem((*path, NAME_KEY), f"expected a name of {NAME_RULE}, got {got}")
             return
         try:
             most = _limit(item[LIMIT_KEY]) if isinstance(item, dict) and LIMIT_KEY in item else {}

@@ -16,7 +16,7 @@ from qualm.compiler.spec.references_in import chosen_kind, names_of, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.entries.paper_prompts import how_to_fill
 from qualm.registry.plugins import foreign_names
-from qualm.registry.plugins.registry import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
+from qualm.registry.plugins.registry import NAME_PATTERN, NAME_RULE, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
 from qualm.registry.plugins.validation import validator
 from qualm.registry.text import count
 
@@ -31,7 +31,7 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "none_required": "nothing",
-    "string_pattern_mismatch": "a name of letters, digits, '_', '-' and '.', at most 64",
+    "string_pattern_mismatch": f"a name of {NAME_RULE}",
 }
 MAX_POINTS = 500
 """Maximum points of a sweep and entries of a section; more takes minutes to plan."""

@@ -364,7 +364,7 @@ class _Builder:
             case "float":
                 if _FLOAT.fullmatch(text):
                     return float(text)
-                return self._bad(node, path, f"'{text}' is not a number that DVC can compare", "write a finite decimal number", 0.0)
+                return self._bad(node, path, f"expected a finite decimal number, got {text}", "", 0.0)
             case "str" | "timestamp" | "value":
                 if plain and _NUMBER_TEXT.fullmatch(text):
                     better = re.sub(r"^([-+]?[0-9]+)\.?([eE])", r"\1.0\2", text)

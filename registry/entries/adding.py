@@ -409,7 +409,10 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
     with open_repo(root) as repo:
         now = hash_path(root, target, repo)
     if now is not None and now != recorded and not holds(cache_folder(root), now):
-        raise AddError(f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or undo it by `dvc checkout` first")
+        raise AddError(
+            f"{target}: was changed by hand and the change is kept nowhere; `dvc commit {target}.dvc` it or undo it by "
+            f"`dvc checkout {target}.dvc` first"
+        )
     return now == recorded
 
 

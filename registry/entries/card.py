@@ -30,7 +30,7 @@ MAX_LINES = 20
 """Mistakes of one card that are named."""
 SLUG = re.compile(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names, on Windows too, and stand in dvc.yaml."""
-SLUG_RULE = "lower-case letters, digits, '-' and '_', at most 64, no path and no device of Windows"
+SLUG_RULE = "lower-case letters, digits, '-' and '_', beginning with a letter or digit, at most 64, no path and no device of Windows"
 
 Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "csv", "image", "text", "zip", "any"]
 
@@ -269,7 +269,7 @@ class Card(_Strict):
     @model_validator(mode="after")
     def _whole(self) -> Card:
         if not SLUG.fullmatch(self.name):
-            raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', and no device of Windows, got '{self.name}'")
+            raise ValueError(f"name: expected {SLUG_RULE}, got '{self.name}'")
         if self.kind != "dataset" and (self.adapter is not None or self.missing):
             raise ValueError(f"adapter, missing: only a dataset has them; remove them from this card of kind '{self.kind}'")
         if self.kind == "dataset" and (self.adapter is None) != bool(self.missing):

@@ -289,7 +289,7 @@ def check(
             complain(say.NO_SUCH_CARD.format(name=name, card=entry.card))
             raise typer.Exit(2)
         if card.adapter and source is None and card.layout and not entry.path.exists():
-            complain(say.FILES_NOT_HERE.format(name=name, command=entry.get))
+            complain(say.FILES_NOT_HERE.format(name=name, how=entry.get_advice))
             raise typer.Exit(2)
         try:
             args = parse_options(get("datasets", card.adapter), assignments or []) if card.adapter else {}

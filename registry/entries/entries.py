@@ -12,7 +12,7 @@ from typing import Literal
 from qualm.registry.entries.card import Card, CardError, card_names, load_card
 from qualm.registry.entries.layout import Inspection, inspect
 from qualm.registry.formats.textfiles import warn
-from qualm.registry.system.dvc_files import DvcStateError, cache_folder, local_remote, read_dvc_file
+from qualm.registry.system.dvc_files import DvcStateError, cache_folder, has_default_remote, local_remote, read_dvc_file
 from qualm.registry.system.dvc_objects import folder_md5, hash_files, hash_path, holds, listing
 
 DATA = Path("registry/data")
@@ -53,7 +53,7 @@ class Entry:
     def where(self) -> Where:
         """Return where its bytes are: here, cache, remote, missing, not added, generated, broken.
 
-        Network remotes are not asked.
+        A network remote is not asked: "remote" if one is the default.
         """
         if self.fault:
             return "broken"
@@ -63,19 +63,29 @@ class Entry:
             return "here"
         if holds(cache_folder(self.root), self.md5):
             return "cache"
+        if self.origin:
+            return "remote"
         remote = local_remote(self.root)
-        return "remote" if self.origin or remote is None or holds(remote, self.md5) else "missing"
+        is_there = has_default_remote(self.root) if remote is None else holds(remote, self.md5)
+        return "remote" if is_there else "missing"
 
     @property
     def get(self) -> str:
         """Return the command that brings its files here; "" if none is needed or possible."""
         file = DATA / f"{self.name}.dvc"
+        card = f" --card {self.card}" if self.card not in (None, self.name) else ""
         return {
             "cache": f"dvc checkout {file}",
             "remote": f"dvc pull {file}",
-            "missing": f"qualm data add {self.name} --from PATH, or `dvc push` where they still are",
+            "missing": f"qualm data add {self.name} --from PATH{card}",
             "not added": f"qualm fetch --data {self.name}" if self._fetched else f"qualm data add {self.name} --from PATH",
         }.get(self.where, "")
+
+    @property
+    def get_advice(self) -> str:
+        """Return how to bring its files here, for a message; "" if nothing is needed or possible."""
+        elsewhere = ", or `dvc push` where its files still are" if self.where == "missing" else ""
+        return f"`{self.get}`{elsewhere}" if self.get else ""
 
     @property
     def _fetched(self) -> bool:
@@ -181,9 +191,10 @@ def verify(entry: Entry) -> Verdict:
     if entry.fault:
         return Verdict(0, (), (), (), (entry.fault,))
     if entry.md5 is None:
-        return Verdict(0, (), (), (), (f"{entry.name}: not added yet; `{entry.get or 'nothing to verify, it is generated'}`",))
+        problem = f"not added yet; {entry.get_advice}" if entry.get else "nothing to verify, it is generated"
+        return Verdict(0, (), (), (), (f"{entry.name}: {problem}",))
     if not entry.path.exists():
-        return Verdict(0, (), (), (), (f"{entry.path}: not on this disk; `{entry.get}`",))
+        return Verdict(0, (), (), (), (f"{entry.path}: not on this disk; {entry.get_advice}",))
     if not entry.path.is_dir():
         damaged = () if hash_path(entry.root, entry.path) == entry.md5 else (entry.name,)
         return Verdict(1, damaged, (), (), ())

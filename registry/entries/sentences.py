@@ -7,7 +7,7 @@ since most of them become messages of errors.
 
 # All commands
 
-INTERRUPTED = "interrupted; nothing was changed"
+INTERRUPTED = "interrupted; finished steps stay"
 AND_MORE_LISTED = "{indent}and {n:,} more (--json lists them)"
 IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
 WAITING_FOR_HOST = "{file}: waiting for {host} ({why}); trying again in {seconds:.0f} s"
@@ -67,7 +67,7 @@ AND_MORE_NAMED = "    {sign} and {n:,} more (--json names all)"
 # qualm data check
 
 NO_SUCH_CARD = "{name}: no card named '{card}'; `qualm data ls` says what there is"
-FILES_NOT_HERE = "{name}: its files are not here; `{command}` brings them, --from FOLDER reads others"
+FILES_NOT_HERE = "{name}: its files are not here; get them by {how}, or read others by --from FOLDER"
 CHECKED_RECORDS = "{name}: {samples:,} samples ({splits}), {images:,} images, {problems:,} problems"
 
 # qualm data verify

@@ -38,6 +38,11 @@ class Version:
     """Folder with all files; None if only a store has them."""
     stores: tuple[Path, ...] = ()
 
+    @property
+    def _tracked(self) -> str:
+        """Return its path from the project's root, by which DVC knows it."""
+        return self.name if "/" in self.name else f"{DATA}/{self.name}"
+
     def file(self, name: str) -> Path:
         """Return the path of one file; EntryError if damaged or not stored here."""
         if self.folder is not None:
@@ -46,11 +51,11 @@ class Version:
             if (path := object_path(store, self.files[name])).is_file():
                 if is_damaged(path, self.files[name]):
                     raise EntryError(
-                        f"{self.label}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`"
+                        f"{self.label}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self._tracked}`"
                     )
                 return path
         raise EntryError(
-            f"{self.label}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
+            f"{self.label}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self._tracked}`, then try again"
         )
 
     @contextmanager

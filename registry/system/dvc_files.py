@@ -161,6 +161,11 @@ def local_remote(root: Path) -> Path | None:
     return Path(url) if url and "://" not in url else None
 
 
+def has_default_remote(root: Path) -> bool:
+    settings = read_config(root)
+    return settings["core"].get("remote") in settings["remote"]
+
+
 @contextmanager
 def dvc_errors(what: str, advice: str) -> Iterator[None]:
     """Turn any exception in the block into DvcStateError "WHAT: MESSAGE; ADVICE"."""
@@ -202,6 +207,11 @@ _adapter = cache(partial(TypeAdapter[Any]))
 
 
 def _restore(where: str | Path) -> str:
+    """Return what to do about a malformed file, or one of a commit ("PATH at COMMIT")."""
+    if re.search(r" at [0-9a-f]{7,40}$", str(where)):
+        return "compare with another revision"
+    if str(where).endswith(".dvc"):
+        return f"restore it with `git checkout {where}`"
     return f"restore it with `git checkout {where}`, or delete it and run again"
 
 

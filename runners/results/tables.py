@@ -69,7 +69,7 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
     for file, part in parts:
         for name, found in part.collect_schema().items():
             if found != (expected := empty.schema[name]):
-                raise RecordError(f"{file}: column {name}: expected {expected}, got {found}; `qualm run` re-creates it")
+                raise RecordError(f"{file}: column {name}: expected {expected}, got {found}; `qualm run SPEC` re-creates it")
     frame = pl.concat([empty.lazy(), *(part for _, part in parts)], how="diagonal")
     return frame.select(schema.names)
 

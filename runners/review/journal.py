@@ -52,7 +52,8 @@ class ReviewJournal:
 
     def __init__(self, root: Path, entry: str, reviewer: str) -> None:
         if not REVIEWER.fullmatch(reviewer):
-            raise JournalError(f"'{reviewer}' is not a valid reviewer's name: expected letters, digits, '.', '-' and '_', at most 40")
+            rule = "letters, digits, '_', '-' and '.', beginning with a letter or digit, at most 40"
+            raise JournalError(f"'{reviewer}' is not a valid reviewer's name: expected {rule}")
         self.path = journals_folder(root, entry) / f"{reviewer}.csv"
         self.reviewer = reviewer
         self._journal = Journal(self.path)

@@ -20,10 +20,10 @@ from qualm.runners.runtime.precision import FINEST, round_result
 from qualm.runners.runtime.stage import Stage
 
 _NOTHING = (
-    "{}: expected a Parquet table, found nothing; `qualm plan` shows which stage makes it, `dvc pull` fetches what others have computed"
+    "{}: expected a Parquet table, found nothing; `qualm plan SPEC` shows which stage makes it, `dvc pull` fetches what others computed"
 )
 
-_REMEDY = "; `qualm run` re-creates it"
+_REMEDY = "; `qualm run SPEC` re-creates it"
 
 GROUP_ROWS = 64 * 1024
 """Maximum rows of a row group."""

@@ -87,7 +87,7 @@ class Ledger:
                 sure, maybe = self._sums(account)
                 if sure + amount > cap + _ROUNDING:
                     so_far = f"${sure:.4f} spent over all runs of this spec, {self.path}; the next request may cost ${amount:.4f}"
-                    raise SpendingLimitError(f"the spending limit is reached ({name} = ${cap:g}, {so_far}); raise it")
+                    raise SpendingLimitError(f"the next request could exceed the spending limit ({name} = ${cap:g}, {so_far}); raise it")
                 if sure + maybe + amount > cap + _ROUNDING:
                     return WAIT
             key = key or uuid.uuid4().hex

@@ -46,7 +46,9 @@ class RunLimit:
                 return key
             if self._cap and self._spent + amount > self._cap:
                 so_far = f"${self._spent:.4f} spent; the next request may cost ${amount:.4f}"
-                raise SpendingLimitError(f"the spending limit is reached (max_spend = ${self._cap:g}, {so_far}); raise it")
+                raise SpendingLimitError(
+                    f"the next request could exceed the spending limit (max_spend = ${self._cap:g}, {so_far}); raise it"
+                )
             if self._cap and self._spent + sum(self._held.values()) + amount > self._cap:
                 return WAIT
             self._count += 1

@@ -14,7 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError, RetryableError
+from qualm.runners.servers.client import (
+    Client,
+    FatalRequestError,
+    RequestFailedError,
+    RequestRejectedError,
+    RetryableError,
+    format_attempts,
+)
 from qualm.runners.servers.protocol import ImpossibleReplyError, InvalidReplyError, excerpt, token_bounds
 from qualm.runners.servers.rate_limits import RetryPolicy
 from qualm.runners.servers.transport import MAX_REPLY_BYTES
@@ -175,10 +182,6 @@ class BatchApi:
             except (RequestRejectedError, RequestFailedError) as error:
                 raise FatalRequestError(str(error)) from None
         raise AssertionError("unreachable")
-
-
-def format_attempts(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def request_line(key: str, body: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
-from qualm.registry.text import one_line
+from qualm.registry.text import count, one_line
 from qualm.runners.runtime.server_config import Server
 from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 from qualm.runners.servers.protocol import (
@@ -97,6 +97,10 @@ class Exchange(Protocol):
         """
 
 
+def format_attempts(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
+
+
 class Client:
     """Connection to one model of one server; `ask` is thread-safe.
 
@@ -115,10 +119,10 @@ class Client:
         Raises:
             ValueError: an address that is not valid, or that holds a secret.
         """
-        for address in (base_url, server.address or base_url):
+        for place, address in (("base_url", base_url), ("`address` of qualm.toml", server.address or base_url)):
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password or parts.query:
-                raise ValueError("base_url: expected http(s)://HOST[:PORT]/PATH without user, password or query")
+                raise ValueError(f"{place}: expected http(s)://HOST[:PORT]/PATH without user, password or query")
         self.model, self.base_url, self.server = model, base_url, server
         self.name = f"{who} ({model} at {server.address or base_url})"
         self.budget = Budget(server.price, server.max_spend, server.spending)
@@ -201,15 +205,17 @@ class Client:
         """Return the exception for a request whose last try failed; count it if it was invalid."""
         message = self.plain(str(last_error))
         if not isinstance(last_error, InvalidReplyError) or isinstance(last_error, NotAReplyError):
-            return RequestFailedError(f"failed {attempts} times, the last time: {message}")
+            return RequestFailedError(f"failed {format_attempts(attempts)}, the last time: {message}")
         with self._lock:
             self.counters["replies that cannot be used"] += 1
             self._unusable.add(getattr(self._item, "place", 0))
-            count = len(self._unusable)
+            in_a_row = len(self._unusable)
         if (
-            count >= self.server.concurrency - 1 + MAX_FAILURES_IN_A_ROW
+            in_a_row >= self.server.concurrency - 1 + MAX_FAILURES_IN_A_ROW
         ):  # those on their way may all be at the one thing that it gets wrong
-            return FatalRequestError(f"no reply to {count} requests in a row can be used; the last: {message}")
+            return FatalRequestError(f"no reply to {in_a_row} requests in a row can be used; the last: {message}")
+        if attempts == 1:
+            return UnusableReplyError(f"the reply cannot be used: {message}")
         return UnusableReplyError(f"none of {attempts} replies can be used; the last: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
@@ -275,7 +281,7 @@ class Client:
         if fault is not None:
             raise fault
         if stop or failed:
-            missing = f"{len(failed)} {what}s failed and {len(waiting)} were not sent"
+            missing = f"{count(len(failed), what)} failed and {len(waiting)} {'was' if len(waiting) == 1 else 'were'} not sent"
             raise ServerError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")
 
     def stop(self, reason: str) -> None:

@@ -386,7 +386,7 @@ def _read_logprob(entry: Any, where: str) -> float:
         raise ImpossibleReplyError(f"{where}: expected a token, got {_excerpt(entry)}")
     value: Any = entry.get("logprob")
     if type(value) not in (int, float) or not -_LEAST <= value <= ROUNDING_TOLERANCE:
-        raise ImpossibleReplyError(f"{where}: expected a log-probability (0 or less), got {_excerpt(value)}")
+        raise ImpossibleReplyError(f"{where}: expected a finite log-probability of at most 0, got {_excerpt(value)}")
     return min(float(value), 0.0)
 
 

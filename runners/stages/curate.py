@@ -58,7 +58,9 @@ def run(stage: Stage) -> None:
     remaining = with_ids(samples, curated.remaining)
     if not remaining.num_rows:
         why = ", ".join(f"{n:,} {reason}" for reason, n in curated.facts["units"]["dropped"].items())
-        raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")
+        raise StageError(
+            f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify {stage.spec} {name}`"
+        )
     if stage.params["lone"] == "keep":
         remaining = without_lone_pairs(remaining)
     if "balance" in stage.params:

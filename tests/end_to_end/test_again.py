@@ -62,7 +62,7 @@ def test_only_the_chosen_answers_are_asked_for_and_results_follow(clone: Clone, 
     monkeypatch.setattr(Fickle, "mood", "sulking")
     done = clone.qualm("run", "--again", "--sample", sample, "--variant", "clean", "--model", "gpt").stdout
     assert "computed again: 1 answers, 2 sampled answers (infer-gpt-scenes); all other answers stay, and results follow" in done
-    assert "a server may answer differently each time" in done and "1 answers computed again: 0 the same, 1 changed" in done
+    assert "a server may answer differently each time" in done and "1 answer computed again: 0 the same, 1 changed" in done
     after = answers(clone, "gpt")
     assert {place for place in after if after[place] != before[place]} <= {(sample, "clean", draw) for draw in range(3)}
     assert f"  gpt · scenes · {sample} · clean: {before[sample, 'clean', 0]!r} -> {after[sample, 'clean', 0]!r}" in done

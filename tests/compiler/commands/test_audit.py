@@ -83,7 +83,7 @@ def test_a_failed_audit_marks_the_folder_and_the_next_run_computes_again(project
     assert not facts["parts"]["draw"]["failed"] and facts["parts"]["draw"]["equal"] == PARTS["draws"]
     done = qualm("t")
     text = " ".join(done.output.split())
-    assert done.exit_code == 1 and "parts computed again: 1 of 1 folders failed" in text
+    assert done.exit_code == 1 and "parts computed again: 1 of 1 folder failed" in text
     assert (
         f"{first.name[:8]} is marked as not to be used (`qualm cache accept {first.name[:8]}` reverses it): audit: 1 of 12 (answer)" in text
     )

@@ -61,7 +61,7 @@ def test_du(project):
     assert max(map(len, text.splitlines()[:3])) <= 80, "a row is a line of a terminal"
     assert next(line for line in text.partition("used by")[2].splitlines() if line.split()[:1] == ["now"]).split()[-1] == "s/infer-now"
     assert " old " in before and " old " not in now
-    assert "that no run uses (`qualm cache gc --unused` removes them)" in text
+    assert "that no run uses (`qualm cache gc --unused` removes it)" in text
     facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
     assert facts["now"]["specs"] == ["scene_vlm"] and facts["before"]["specs"] == []
     assert facts["now"]["parts"] == {"answer": 3, "draw": 3} and facts["now"]["segments"] == 3
@@ -213,7 +213,7 @@ def test_the_store_by_line(tmp_path, monkeypatch, capsys):
         ["n", "0.1.0/2.1.0", "library", "-", "7", "-", "4", "1.0", "MiB", "1", "h", "ago"],
         ["used", "by"], ["m", "0.1.0/2.1.0", "s/a,", "s/b", "and", "1", "more"], ["n", "0.1.0/2.1.0", "s/d,", "s/e"],
     ]  # fmt: skip
-    assert lines[-1] == "4.0 MiB in all; 1.0 MiB that no run uses (`qualm cache gc --unused` removes them)"
+    assert lines[-1] == "4.0 MiB in all; 1.0 MiB that no run uses (`qualm cache gc --unused` removes it)"
     (tmp_path / names[2]).mkdir()
     refuse(tmp_path / names[2], "bad")
     three = holding(tmp_path / names[2], parts={"answer": 1}, segments=9, bytes=5, damaged=2, last_use=1e9)
@@ -223,7 +223,7 @@ def test_the_store_by_line(tmp_path, monkeypatch, capsys):
         "4.0 MiB in all; 22222222 is refused: bad (`qualm cache accept 22222222`); specs/wrong.yaml has mistakes (`qualm validate wrong`); "
         "25 segments (`qualm cache gc` merges them); 2 damaged segments, whose answers are computed again when they are asked for"
     )
-    assert printed(_table, [], current, capsys=capsys) == ["the store is empty: nothing was answered here yet"]
+    assert printed(_table, [], current, capsys=capsys) == ["the store is empty"]
 
 
 def test_what_was_made_smaller_is_told(tmp_path, capsys):

@@ -106,7 +106,10 @@ def test_no_model_and_no_data(tmp_path: Path, model: Path) -> None:
 def test_a_data_set_that_is_not_made_yet(tmp_path: Path, model: Path) -> None:
     project = calibration_project(tmp_path, model, samples=3)
     (tmp_path / "results/s/data/scenes/samples.parquet").unlink()
-    with pytest.raises(ProjectError, match=r"^the dataset 'scenes' is not made yet; make it: dvc repro --pull data-scenes$"):
+    with pytest.raises(
+        ProjectError,
+        match=r"^the dataset 'scenes' is not made yet; make it in the project's root: `qualm compile s && dvc repro --pull data-scenes`$",
+    ):
         opened(project, StrengthRequest("blur"))
 
 

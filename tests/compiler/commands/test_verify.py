@@ -113,7 +113,10 @@ def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None
     )
     assert found.subsets["cross"] == "meta.AMB == 5 or meta.IVE == 5"
     assert [s.name for s in found.makers] == ["data-photos"] and alone.plan("s").stage("data-photos").outputs["dataset"] == WHOLE
-    with pytest.raises(ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull data-photos"):
+    with pytest.raises(
+        ProjectError,
+        match=r"questions of 'photos' are not made yet; make them in the project's root: `qualm compile s && dvc repro --pull data-photos`",
+    ):
         verify(alone, "s", ReviewRequest())
 
 
@@ -137,7 +140,10 @@ def two(project: Project) -> Project:
 
 
 def test_pairs_that_are_not_made_yet_come_with_the_command_that_makes_them(project: Project) -> None:
-    with pytest.raises(ProjectError, match=r"are not made yet; make them: dvc repro --pull pair-ours-inpainted"):
+    with pytest.raises(
+        ProjectError,
+        match=r"are not made yet; make them in the project's root: `qualm compile [a-z]+ && dvc repro --pull pair-ours-inpainted",
+    ):
         verify(project, "s", ReviewRequest())
 
 

@@ -48,7 +48,7 @@ def test_every_missing_input_is_named_with_its_command(tmp_path: Path) -> None:
     tracked(tmp_path, MODEL)
     assert list(missing_inputs(PLAN, tmp_path)) == [
         "registry/data/photos: not here; `qualm fetch s` brings it, or says how you get it",
-        "registry/data/reviewed: people's decisions on the test split; `qualm verify` makes it",
+        "registry/data/reviewed: people's decisions on the test split; `qualm verify s SET` makes it",
         f"{MODEL}: not in the workspace; `dvc pull {MODEL}.dvc`",
     ]
 

@@ -165,7 +165,7 @@ def test_what_the_run_fetches_itself_is_no_need_and_what_nobody_has_is_one(tmp_p
     md5 = "5d41402abc4b2a76b9719d911017c592"
     (tmp_path / "registry/data/llava-1.5-7b.dvc").write_text(f"outs:\n- md5: {md5}\n  hash: md5\n  path: llava-1.5-7b\n")
     listed = {n.what: n.how for n in found(tmp_path) if n.kind == "data"}
-    assert "or `dvc push` where they still are" in listed["llava-1.5-7b"]
+    assert "or `dvc push` where its files still are" in listed["llava-1.5-7b"]
     for store in ("lab", ".dvc/cache"):
         place = object_path(tmp_path / store, md5)
         place.parent.mkdir(parents=True)

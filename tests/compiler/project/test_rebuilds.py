@@ -91,7 +91,7 @@ def test_nothing_has_changed(made: Made) -> None:
 
 def test_what_was_never_run(made: Made) -> None:
     made.lock = {}
-    assert made.told() == [("run", ["new never run here"]), ("run", ["new never run here", "input made.txt may change"])]
+    assert made.told() == [("run", ["never run here"]), ("run", ["never run here", "input made.txt may change"])]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_lock_that_is_another(made: Made) -> None:
     made.lock["first"]["cmd"] = pipeline(PLAN)["stages"]["first"]["cmd"]
     made.lock["first"]["deps"] = [d for d in made.lock["first"]["deps"] if d["path"] != "source.txt"]
     made.lock["first"]["outs"].append({"path": "gone.txt", "hash": "md5", "md5": "0" * 32})
-    reasons = ["input source.txt is new to this stage", "new output gone.txt is no longer made"]
+    reasons = ["input source.txt is new to this stage", "output gone.txt is no longer made"]
     assert made.told() == [("run", reasons), WAITS]
 
 
@@ -157,7 +157,7 @@ def test_what_is_missing_blocks_all_behind_it(made: Made) -> None:
     [
         ("registry/data/mine/a.csv", "registry/data/mine: not here; `qualm fetch s` brings it, or says how you get it"),
         ("registry/data/mine", "registry/data/mine: not here; `qualm fetch s` brings it, or says how you get it"),
-        ("reviews.csv", "reviews.csv: people's decisions on the test split; `qualm verify` makes it"),
+        ("reviews.csv", "reviews.csv: people's decisions on the test split; `qualm verify s SET` makes it"),
     ],
 )
 def test_how_what_is_missing_is_got(made: Made, path: str, how: str) -> None:

@@ -77,7 +77,7 @@ def test_stages_with_equal_reasons_are_one_line(lines) -> None:  # type: ignore[
     ]
     assert lines(views.print_forecasts, "s", forecasts) == [
         "+ 2 stages will run: a, b",
-        "    new never run here",
+        "    never run here",
         "! c lacks something",
         "    missing y",
         "! 2 stages wait for what is missing: d, e",
@@ -159,7 +159,7 @@ def test_what_was_spent_and_whether_the_rest_is_enough(lines) -> None:  # type: 
         shown = lines(views.print_costs, priced, spent=spent, cap=cap)
         return [line.strip() for line in shown if "spent over all runs" in line or "more than is left" in line]
 
-    stops = "this may cost more than is left: the run stops there, and goes on once `max_spend` is raised"
+    stops = "this may cost more than is left: the run stops there; raise `max_spend` and run again"
     half_open = ", $0.25 of it reserved for requests that have not ended"
     of_two = "of $2.00 (`max_spend` in qualm.toml) spent over all runs"
     assert below(COST, spent=Spent()) == [] == below(spent=Spent())
@@ -195,6 +195,8 @@ def test_what_was_compiled(lines) -> None:  # type: ignore[no-untyped-def]
         "out of step: a", "stale: b", "to move: c -> d", "dvc.lock: holds entries of stages that are gone: e, f", left,
         "run `qualm compile`, and commit what it writes",
     ]  # fmt: skip
+    assert lines(views.print_changes, changes(written=["a"]), True, ["b", "c"])[-1] == "run `qualm compile b c`, and commit what it writes"
+    assert lines(views.print_changes, changes(unchanged=1), False) == ["1 file in step, nothing to write"]
     for check in (False, True):
         assert lines(views.print_changes, changes(unchanged=3), check) == ["3 files in step, nothing to write"]
 

@@ -175,7 +175,7 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
     [
         ("a", "bb", "'bb' is neither a model of this spec, nor a spec, nor a .parquet file; "),
         ("a", "s", "'a' and 's': one is a model, the other a spec"),
-        ("x.parquet", "y.parquet", "x.parquet: no scores there; run the benchmark with `qualm run`"),
+        ("x.parquet", "y.parquet", "x.parquet: no scores there; run the benchmark with `qualm run SPEC`"),
         ("s", "t", "specs 's' and 't' have no model in common: a, b against c"),
     ],
 )

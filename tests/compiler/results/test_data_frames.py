@@ -87,7 +87,7 @@ def test_a_damaged_table_is_named(results: qualm.Results) -> None:
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table.*; `qualm run` re-creates it"):
+        with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table.*; `qualm run SPEC` re-creates it"):
             results.table("rankings")
     finally:
         file.write_bytes(whole)

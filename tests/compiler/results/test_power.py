@@ -52,7 +52,7 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
     asked = Assumptions(difference=0.02)
     print_power(detectable_differences(checkout, None, None, asked), asked, Console(width=100))  # type: ignore[arg-type]
     out = capsys.readouterr().out
-    assert "d · accuracy" in out and "the median over 1 pairs of models" in out and "none: a test needs 5 groups" in out
+    assert "d · accuracy" in out and "the median over 1 pair of models" in out and "none: a test needs 5 groups" in out
     show_power(checkout, None, None, asked, True)  # type: ignore[arg-type]
     found = json.loads(capsys.readouterr().out)
     assert found["level"] == 0.05 and found["rows"][0]["smallest_difference"] is None
@@ -65,7 +65,7 @@ def test_models_that_answer_alike_show_no_spread(checkout: Checkout, capsys: pyt
     assert (row.standard_error, row.smallest_difference, row.questions_needed) == (None, None, None)
     print_power([row], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
-    assert "unknown" in out and "score alike there" in out
+    assert "unknown" in out and "show no spread" in out
 
 
 def reach(**facts: Any) -> DetectableDifference:
@@ -101,12 +101,16 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "",
         "found with probability 0.8 by a paired test at two-sided 0.0125, .05 over 4 tests",
         "none: a test needs 5 groups",
-        "unknown: all models' stored answers score alike there, or lie in one group, and show no spread",
+        "unknown: the models' stored answers show no spread, or there are too few groups",
     ]
     print_power(rows[-1:], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
     assert "needed" not in out and "unknown" not in out and "none:" not in out
     assert out.rstrip().endswith("two-sided 0.05; --tests N for a family of N tests")
+
+    print_power([reach(source="assumed", groups=4, standard_error=None, **nothing)], Assumptions(), Console(width=160))
+    out = capsys.readouterr().out
+    assert "none: a test needs 5 groups" in out and "stored answers show no spread" not in out
 
 
 def test_the_spread_of_three_models_is_the_median_over_their_pairs(checkout: Checkout) -> None:

@@ -104,7 +104,7 @@ def test_the_score_stage_and_its_models():
 
 
 def test_a_table_of_scores(tmp_path):
-    with pytest.raises(ProjectError, match="no scores there; run the benchmark with `qualm run`"):
+    with pytest.raises(ProjectError, match="no scores there; run the benchmark with `qualm run SPEC`"):
         read_scores(tmp_path / "scores.parquet")
     write_scores(tmp_path / "scores.parquet", [])
     assert read_scores(tmp_path / "scores.parquet") == []

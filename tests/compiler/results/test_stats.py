@@ -132,7 +132,7 @@ def test_what_is_told_without_looking_is_worked_out_now_or_read_as_it_was_assemb
     write_table(tmp_path / "kept.parquet", [{**first, "category": "kept"}], SHORTCUTS)
     assert [r["category"] for r in read_without_looking("scenes", folder, tmp_path / "kept.parquet")] == ["kept"]
     (tmp_path / "kept.parquet").write_text("no table")
-    with pytest.raises(ProjectError, match="`qualm run` re-creates it"):
+    with pytest.raises(ProjectError, match="`qualm run SPEC` re-creates it"):
         read_without_looking("scenes", folder, tmp_path / "kept.parquet")
 
 
@@ -140,7 +140,7 @@ def test_an_assembled_set_knows_its_counts(tmp_path: Path) -> None:
     (tmp_path / "statistics.json").write_text('{"splits": []}')
     assert read_statistics(tmp_path) == {"splits": []}
     (tmp_path / "statistics.json").write_text("{")
-    with pytest.raises(ProjectError, match="`qualm run` re-creates it"):
+    with pytest.raises(ProjectError, match="`qualm run SPEC` re-creates it"):
         read_statistics(tmp_path)
 
 

@@ -84,10 +84,10 @@ def test_a_selection_and_what_is_lost(project, tmp_path, capsys):
 def test_results_are_written_as_tables(project, tmp_path, capsys):
     run(project, tmp_path, "markdown", datasets=["d"], options=["digits=1"])
     assert files(tmp_path) == ["tables.md"] and "## d: models" in (tmp_path / "tables.md").read_text()
-    assert "1 files, 2 tables" in capsys.readouterr().out
+    assert "1 file, 2 tables" in capsys.readouterr().out
     with pytest.raises(ProjectError, match="no model 'x' in bench; there are: m"):
         run(project, tmp_path, "latex", models=["x"])
-    with pytest.raises(ProjectError, match="say which with -O variant=NAME"):
+    with pytest.raises(ProjectError, match="takes no --variant; `qualm ls exports"):
         run(project, tmp_path, "latex", variants=["clean"])
 
 
@@ -145,7 +145,9 @@ def test_answers_that_are_not_made(project, tmp_path):
     path = project.root / "results/bench/generations/m/e.parquet"
     hidden = path.rename(path.with_name("hidden"))
     try:
-        with pytest.raises(ProjectError, match=r"compute or fetch them with `dvc repro --pull infer-m-e`$"):
+        with pytest.raises(
+            ProjectError, match=r"compute or fetch them in the project's root: `qualm compile \w+ && dvc repro --pull infer-m-e`$"
+        ):
             run(project, tmp_path)
         run(project, tmp_path, datasets=["d"])
     finally:
@@ -182,6 +184,9 @@ def test_the_only_data_set_need_not_be_named(tmp_path, monkeypatch):
     plan = SimpleNamespace(spec="s", makers={"d": SimpleNamespace(name="data-d", outputs={"dataset": "d"})})
     assert _datasets(SimpleNamespace(pairs=[]), plan, request, "t") == {"d": Path("d")}
     plan.makers["e"] = plan.makers["d"]
+    none = SimpleNamespace(spec="s", makers={})
+    with pytest.raises(ProjectError, match=r"^s: has no dataset; add one under `datasets:`$"):
+        _datasets(SimpleNamespace(pairs=[]), none, request, "t")
     with pytest.raises(ProjectError, match="s: has several datasets and no pair set; say which with -d: d, e"):
         _datasets(SimpleNamespace(pairs=[]), plan, request, "t")
 
@@ -205,7 +210,9 @@ def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
         assert "10 questions of e" in capsys.readouterr().out
         assert {"README.md", "test.jsonl"} < set(files(tmp_path / "out"))
         place.unlink()
-        with pytest.raises(ProjectError, match=r"datasets are missing; .*dvc repro --pull data-e`$"):
+        with pytest.raises(
+            ProjectError, match=r"datasets are missing; .*in the project's root: `qualm compile \w+ && dvc repro --pull data-e`$"
+        ):
             run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
     finally:
         pq.write_table(table, place)

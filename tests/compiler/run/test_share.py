@@ -94,6 +94,17 @@ def test_nothing_is_sent_while_something_is_not_committed(project: Project, told
     assert told(project, expect=False, anyway=True)["sent"]
 
 
+def test_the_specs_that_were_checked_are_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert share(project, ShareRequest(), as_json=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "a clone of this commit runs nothing of mini" in text and text.endswith("git clone ..., then qualm run mini")
+    (project.root / "dvc.lock").unlink()
+    commit(project.root)
+    share(project, ShareRequest(), as_json=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.endswith("no spec has run here; `qualm run SPEC` first") and "runs nothing" not in text
+
+
 def test_one_spec_is_shared_although_another_is_out_of_date(project: Project, told) -> None:
     (project.root / "specs/other.yaml").write_text(SPEC.replace("name: mini", "name: other").replace("test: 6", "test: 7"))
     project.compile(["other"])
@@ -112,7 +123,7 @@ def test_a_stage_out_of_date_is_named_with_its_reason(project: Project, told) ->
     commit(project.root)
     found = told(project, expect=False, dry=True)
     (finding,) = [f for f in found["findings"] if f["kind"] == "out of date"]
-    assert finding["what"].startswith("mini: a colleague's `dvc repro` would run 2 stages, and what follows from them (data-scenes: ")
+    assert finding["what"].startswith("mini: a colleague's `qualm run mini` would run 2 stages, and what follows from them (data-scenes: ")
     assert "parameter args.test: 6 -> 7; report: parameter spec_sha256: " in finding["what"]
     assert finding["todo"] == "`qualm run mini`, then commit its dvc.lock and results"
 
@@ -153,7 +164,12 @@ def test_a_remote_in_the_repository_is_refused(project: Project) -> None:
     ("name", "config", "message"),
     [
         ("lap", None, "there is no remote 'lap'; there are: lab. Add one by `dvc remote add -d lab URL`"),
-        (None, "[core]\n    analytics = false\n", "no remote is the default; the project has none."),
+        (None, "[core]\n    analytics = false\n", "no remote is the default; the project has none. Add one by"),
+        (
+            None,
+            "['remote \"lab\"']\n    url = ../../lab\n",
+            "no remote is the default; there are: lab. Choose one by `dvc remote default NAME`",
+        ),
     ],
 )
 def test_which_remote(project: Project, name: str | None, config: str | None, message: str) -> None:
@@ -192,12 +208,16 @@ def test_what_could_not_be_sent_is_named(project: Project, told, monkeypatch: py
     first = {o["path"]: o["md5"] for o in read_lock(project.root / "dvc.lock")["score"]["outs"]}["results/mini/scores.parquet"]
     run(project, "later")
     commit(project.root)
+    needed = read_lock(project.root / "dvc.lock")["score"]["outs"][0]["md5"]
     put = RemoteStore.put
-    monkeypatch.setattr(RemoteStore, "put", lambda self, hashes: put(self, set(hashes) - {first}) | ({first} & set(hashes)))
+    refused = {first, needed}
+    monkeypatch.setattr(RemoteStore, "put", lambda self, hashes: put(self, set(hashes) - refused) | (refused & set(hashes)))
     found = told(project, expect=False)
-    assert found["findings"][-1]["what"] == f"could not be sent: 1 object of earlier commits or runs: results/mini/scores.parquet ({first})"
+    assert kinds(found) == ["local remote", "missing"]  # what a clone needs is here, so it is not called lost
+    what = found["findings"][-1]["what"]
+    assert what.startswith("could not be sent: 2 objects: ") and f"results/mini/scores.parquet ({first})" in what and needed in what
     monkeypatch.undo()
-    assert told(project, expect=True)["sent"] == 1
+    assert told(project, expect=True)["sent"] == 2
 
 
 def test_a_lock_with_the_marks_of_a_merge_in_an_earlier_commit_is_mentioned(project: Project, told) -> None:
@@ -250,7 +270,7 @@ def test_a_remote_that_fills_up_is_left_without_halves(project: Project) -> None
     (project.root / "registry/data/big.dvc").write_text(f"outs:\n- md5: {big}\n  hash: md5\n  path: big\n")
     commit(project.root)
     done = subprocess.run([sys.executable, "-c", LIMITED], cwd=project.root, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "neither here nor at the remote" in done.stdout, done.stderr
+    assert done.returncode == 1 and "could not be sent: 1 object" in done.stdout, done.stderr
     sent = [file for file in lab(project).rglob("*") if file.is_file() and "runs" not in file.parts]
     assert sent and [file for file in sent if file_md5(file) != file.parent.name + file.name] == []
 

@@ -55,7 +55,7 @@ def test_the_remote_that_is_meant(bare: Project) -> None:
     ("config", "name", "message"),
     [
         (LAB + FAR, "lba", "there is no remote 'lba'; there are: far, lab. Add one by `dvc remote add -d lab URL`"),
-        (FAR, None, "no remote is the default; there are: far. Add one"),
+        (FAR, None, "no remote is the default; there are: far. Choose one"),
         ("", None, "no remote is the default; the project has none. Add one"),
     ],
 )
@@ -176,10 +176,9 @@ def forecasts(count: int) -> list[Forecast]:
 
 def test_what_would_run_in_a_clone() -> None:
     found = list(out_of_date({"a": forecasts(3), "b": [], "c": forecasts(4)}))
-    head = "a colleague's `dvc repro` would run"
     assert [o.what for o in found] == [
-        f"a: {head} 3 stages, and what follows from them (s0: new n0; s1: new n1; s2: new n2)",
-        f"c: {head} 4 stages, and what follows from them (s0: new n0; s1: new n1; s2: new n2 and 1 more)",
+        "a: a colleague's `qualm run a` would run 3 stages, and what follows from them (s0: n0; s1: n1; s2: n2)",
+        "c: a colleague's `qualm run c` would run 4 stages, and what follows from them (s0: n0; s1: n1; s2: n2 and 1 more)",
     ]
     assert all(o.blocks and o.kind == "out of date" for o in found)
     assert found[1].todo == "`qualm run c`, then commit its dvc.lock and results"
@@ -215,7 +214,9 @@ def test_inputs_that_a_clone_would_lack(project: Project) -> None:
     (project.root / "registry/data/scene-vlm-base").mkdir()
     commit(project.root)
     obstacle = kinds(project, specs=("mini",))["not in git"]
-    assert obstacle.what == "a clone will lack, since neither git nor DVC keeps them: registry/data/scene-vlm-base, results/mini/metrics.json"
+    assert (
+        obstacle.what == "a clone will lack, since neither git nor DVC keeps them: registry/data/scene-vlm-base, results/mini/metrics.json"
+    )
     assert obstacle.todo == "`git add -f` them, or `dvc add` them" and obstacle.blocks
     (project.root / "results/mini/metrics.json").unlink()  # what is not here is not told: the forecast tells it
-    assert kinds(project, specs=("mini",))["not in git"].what.endswith("it: registry/data/scene-vlm-base")
+    assert kinds(project, specs=("mini",))["not in git"].what.endswith("them: registry/data/scene-vlm-base")

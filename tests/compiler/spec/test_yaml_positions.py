@@ -41,7 +41,7 @@ def problems(text: str) -> list[str]:
         ("lr: 1e-4\n", "s.yaml:1:5: lr: YAML reads 1e-4 as text, not as a number (write 1.0e-4, or quote it)"),
         ("n: 010\n", "s.yaml:1:4: n: '010' is not a plain decimal number (write it in decimals, or quoted as text)"),
         ("t: 1:30\n", "s.yaml:1:4: t: '1:30' is not a plain decimal number (write it in decimals, or quoted as text)"),
-        ("x: .nan\n", "s.yaml:1:4: x: '.nan' is not a number that DVC can compare (write a finite decimal number)"),
+        ("x: .nan\n", "s.yaml:1:4: x: expected a finite decimal number, got .nan"),
         ("a:\n\t- b\n", "s.yaml:2:1: expected spaces, got a tab (YAML indents by spaces only)"),
         ("", "s.yaml:1:1: expected a spec, got an empty file (`qualm new NAME` writes one to start from)"),
         ("# only a comment\n", "s.yaml:1:1: expected a spec, got an empty file (`qualm new NAME` writes one to start from)"),

@@ -125,7 +125,7 @@ def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) 
         (["check", "vizwiz", "--from", str(vizwiz), "-O", "part=val"], "expected NAME=VALUE"),
         (["check", "vizwiz", "--from", str(vizwiz / "gone")], "gone: does not exist; expected the folder with the official files"),
         (["check", "vizwiz", "--from", str(vizwiz / "Annotations/val.json")], "val.json: is a file; an archive has to be unpacked"),
-        (["check", "vizwiz"], "its files are not here; `qualm fetch --data vizwiz` brings them"),
+        (["check", "vizwiz"], "its files are not here; get them by `qualm fetch --data vizwiz`, or"),
         (["check", "vizwis"], "did you mean 'vizwiz'?"),
         (["check", "scene-vlm-base"], "has no adapter"),
     ):

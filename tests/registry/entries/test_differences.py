@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.registry.entries.cli import app
+from qualm.registry.entries.entries import EntryError
+from qualm.registry.entries.versions import Version
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
 from tests.support.data.clevr_folder import clevr_folder
@@ -157,6 +159,12 @@ def test_a_file_that_no_store_has_is_said(repo: Path, made: Path) -> None:
             file.unlink()
     done = run.invoke(app, ["diff", "results/mine/data/scenes@v0", "results/mine/data/scenes@v1"])
     assert done.exit_code == 2 and ".parquet is not in DVC's cache; `git checkout` that revision and `dvc fetch results/mine" in done.stderr
+
+
+def test_an_entry_is_fetched_by_its_path_from_the_root() -> None:
+    version = Version("m@HEAD", "m", "0" * 32, {"a": "1" * 32}, None, None)
+    with pytest.raises(EntryError, match="`dvc fetch registry/data/m`, then try again"):
+        version.file("a")
 
 
 def test_a_damaged_file_is_said(repo: Path, made: Path) -> None:

@@ -73,6 +73,20 @@ def test_verify_without_the_bytes_or_the_list(added: Path) -> None:
     assert "not added yet" in verify(find(added, "vlm_uncertainty_bench")).problems[0]
 
 
+def test_files_that_neither_the_cache_nor_a_remote_has_are_missing(added: Path) -> None:
+    record = added / "registry/data/m.dvc"
+    record.write_text(record.read_text() + "meta:\n  qualm:\n    card: docci\n")
+    config = added / ".dvc/config"
+    shutil.rmtree(added / "registry/data/m")
+    shutil.rmtree(added / ".dvc/cache")
+    config.write_text("[core]\n    remote = far\n['remote \"far\"']\n    url = s3://bucket/qualm\n")
+    assert find(added, "m").get == "dvc pull registry/data/m.dvc"  # a server is not asked
+    config.write_text("")
+    assert (find(added, "m").where, find(added, "m").get) == ("missing", "qualm data add m --from PATH --card docci")
+    (problem,) = verify(find(added, "m")).problems
+    assert problem.endswith("not on this disk; `qualm data add m --from PATH --card docci`, or `dvc push` where its files still are")
+
+
 @pytest.mark.parametrize(
     "text",
     [

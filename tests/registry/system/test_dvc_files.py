@@ -66,7 +66,7 @@ def test_a_dvc_file_is_read_as_it_stands() -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("[]", "x.dvc: not a DVC file with an output: Input should be a valid dictionary; restore it with `git checkout x.dvc`, or delete"),
+        ("[]", "x.dvc: not a DVC file with an output: Input should be a valid dictionary; restore it with `git checkout x.dvc`"),
         ("", "x.dvc: not a DVC file with an output: Input should be a valid dictionary, got None"),
         ("{}", "outs: Field required"),
         ("outs: []", "outs: List should have at least 1 item"),
@@ -119,6 +119,12 @@ def test_what_is_no_lock(text: str, message: str) -> None:
     with pytest.raises(DvcStateError) as error:
         parse_lock(text, "dvc.lock")
     assert message in str(error.value)
+
+
+def test_a_file_of_a_commit_is_not_restored_by_its_path() -> None:
+    for parse, where in ((parse_lock, "dvc.lock at 1a2b3c4d5e"), (parse_dvc_file, "registry/data/m.dvc at 1a2b3c4d5e")):
+        with pytest.raises(DvcStateError, match=f"^{where}: .*; compare with another revision$"):
+            parse("text", where)
 
 
 def test_what_is_no_file_is_one_message(tmp_path: Path) -> None:

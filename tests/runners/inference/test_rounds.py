@@ -337,7 +337,7 @@ def test_a_limit_that_leaves_no_room_for_one_request_stops_the_run(project):
     with batch_serving(Toy()) as server:
         project.url = server.url
         project.stage(["open"], needs=["text"])
-        with pytest.raises(StageError, match=r"the spending limit is reached \(max_spend of toy at \S+ = \$0.5"):
+        with pytest.raises(StageError, match=r"the next request could exceed the spending limit \(max_spend of toy at \S+ = \$0.5"):
             project.run(spec="t")
         assert not server.calls
 

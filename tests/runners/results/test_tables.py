@@ -33,10 +33,10 @@ def test_another_table_is_refused_and_a_damaged_one_named(tmp_path: Path) -> Non
     with pytest.raises(ProjectError, match=r"rankings\.parquet: expected a Parquet table, found nothing.*dvc pull"):
         scan(path, RANKINGS)
     write_table(path, [], RANKINGS)
-    with pytest.raises(ProjectError, match=r"missing .*; `qualm run` re-creates it"):
+    with pytest.raises(ProjectError, match=r"missing .*; `qualm run SPEC` re-creates it"):
         scan(path, SCORES)
     pl.read_parquet(path).with_columns(pl.col("n").cast(pl.String)).write_parquet(path)
-    with pytest.raises(ProjectError, match=r"rankings\.parquet: column n: expected Int64, got String; `qualm run` re-creates it"):
+    with pytest.raises(ProjectError, match=r"rankings\.parquet: column n: expected Int64, got String; `qualm run SPEC` re-creates it"):
         scan(path, RANKINGS)
     path.write_text("nothing of the kind")
     with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table"):

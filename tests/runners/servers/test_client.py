@@ -43,8 +43,8 @@ def test_when_to_come_back():
 
 @pytest.mark.parametrize("address", ["ftp://h/v1", "http:///v1", "http://u@h/v1", "http://:p@h/v1", "https://h/v1?key=1", "h"])
 def test_an_address_that_is_none_or_holds_a_secret(address):
-    for base_url, settings in ((address, Server()), ("http://h/v1", Server(address=address))):
-        with pytest.raises(ValueError, match=r"base_url: expected http\(s\)://HOST"):
+    for place, base_url, settings in (("base_url", address, Server()), ("`address` of qualm.toml", "http://h/v1", Server(address=address))):
+        with pytest.raises(ValueError, match=rf"^{place}: expected http\(s\)://HOST"):
             Client("test", "m", base_url, settings)
 
 
@@ -95,7 +95,7 @@ def test_failures_here_and_there_do_not_stop_a_run():
     with serving(lambda body, nth: (500, "{}", {}) if body["messages"][0]["content"].endswith("7") else "fine") as server:
         asked = line(server.url, concurrency=1)
         made = []
-        with pytest.raises(ServerError, match=r"item 8 of 60: failed 1 times.*6 items failed and 0 were not sent"):
+        with pytest.raises(ServerError, match=r"item 8 of 60: failed once.*6 items failed and 0 were not sent"):
             for some in asked.pooled(range(60), lambda i: [text_of(asked.ask(body(f"{i}")))], "item"):
                 made += some
         assert sorted(place for place, _ in made) == [i for i in range(60) if i % 10 != 7]
