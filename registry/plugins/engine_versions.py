@@ -19,7 +19,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "options": 1,  # option logits
         "priors": 1,  # log-probabilities without image, question or both
         "divergences": 1,  # from the distribution without the image, and from the uniform one; likeliest tokens
-        "internals": 2,  # hidden states, attention, information in the image, gradients, evidence, ends of tokens
+        "internals": 1,  # hidden states, attention, information in the image, gradients, evidence
         "self_reports": 1,  # what a model says of its own answer
         "served_answers": 1,  # of a model behind a server or in vLLM: requests, and how replies are read
         "replies": 1,  # of text generators
@@ -38,7 +38,7 @@ SIGNALS: Mapping[str, str] = MappingProxyType(
         "options": "options",
         **dict.fromkeys(("without_image", "without_question", "without_both"), "priors"),
         **dict.fromkeys(("image_divergence", "uniform_divergence", "top_logprobs", "top_tokens"), "divergences"),
-        **dict.fromkeys(("hidden_states", "attention", "image_information", "gradient", "evidence", "token_ends"), "internals"),
+        **dict.fromkeys(("hidden_states", "attention", "image_information", "gradient", "evidence"), "internals"),
         **dict.fromkeys(("p_true", "p_true_sampling", "p_yes", "said_confidence"), "self_reports"),
     }
 )

@@ -78,7 +78,7 @@ def test_strength(calls: list[tuple[Any, ...]]) -> None:
         "--no-browse",
     )  # fmt: skip
     request = StrengthRequest(
-        "blur", "radius", "base", "scenes", 1, True, 0.1, "psnr=2", "1:2", "log", True, True, Path("out"), "ann", 65535, False
+        "blur", "radius", "base", "scenes", 1, True, 0.1, "psnr=2", "1:2", "log", True, True, Path("out").absolute(), "ann", 65535, False
     )
     assert calls == [("strength", "s", request)]
 
