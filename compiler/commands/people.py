@@ -131,23 +131,9 @@ def strength(
     from qualm.compiler.commands.strength import choose_strength
     from qualm.compiler.commands.strength_request import StrengthRequest
 
+    output = output and output.absolute()
     request = StrengthRequest(
-        perturbation,
-        parameter,
-        model,
-        dataset,
-        samples,
-        auto,
-        share,
-        distance,
-        within,
-        scale,
-        write,
-        add,
-        output and output.absolute(),
-        reviewer,
-        port,
-        browse,
+        perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
     if not choose_strength(Project(), spec, request):
         raise typer.Exit(1)

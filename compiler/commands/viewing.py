@@ -37,7 +37,7 @@ def view(
 ) -> None:
     """Look at results in the browser.
 
-    A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter answers by model, category,
+    A page on 127.0.0.1, until Ctrl-C. It changes no results. Filter answers by model, category,
     variant, verdict, confidence, estimator or text; open one to see everything about it. Press ? for the keys.
 
     --publish writes the page as plain files, with the questions, answers and images of your data. Every view of a

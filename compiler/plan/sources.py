@@ -36,7 +36,7 @@ class Sources:
         self._used: dict[str, imports.Facts] = {}
         self._named: dict[tuple[Path, str], imports.Facts] = {}
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
-        self._direct: dict[frozenset[tuple[str, Path]], tuple[dict[str, imports.Direct | None], dict[str, Path | None]]] = {}
+        self._needs: dict[frozenset[tuple[str, Path]], tuple[dict[str, imports.ModuleNeeds | None], dict[str, Path | None]]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
         """Return {name: file} of modules, assets and all that they import in our packages."""
@@ -56,9 +56,9 @@ class Sources:
             atomic.write_text(self._path, json.dumps({"by": _parser(), "files": entries}, sort_keys=True))
         self._known = entries
 
-    def _finder(self, roots: Mapping[str, Path]) -> Callable[[str, Mapping[str, Path]], imports.Direct | None]:
-        """Return `imports.direct` with a cache, whose modules are only those that have a file."""
-        known, places = self._direct.setdefault(frozenset(roots.items()), ({}, {}))
+    def _finder(self, roots: Mapping[str, Path]) -> Callable[[str, Mapping[str, Path]], imports.ModuleNeeds | None]:
+        """Return `imports.module_needs` with a cache, whose modules are only those that have a file."""
+        known, places = self._needs.setdefault(frozenset(roots.items()), ({}, {}))
 
         def place(name: str, roots: Mapping[str, Path]) -> Path | None:
             if name not in places:
@@ -68,12 +68,12 @@ class Sources:
                 places[name] = None if in_file else imports.module_file(name, roots)
             return places[name]
 
-        def find(name: str, roots: Mapping[str, Path]) -> imports.Direct | None:
+        def find(name: str, roots: Mapping[str, Path]) -> imports.ModuleNeeds | None:
             if name not in known:
-                found = imports.direct(name, roots, self._facts, place)
+                found = imports.module_needs(name, roots, self._facts, place)
                 # The closures of a plan share most modules, and most of the names that these import are no modules of ours.
                 if found is not None:
-                    found = imports.Direct(found.path, tuple(n for n in found.modules if place(n, roots)), found.assets)
+                    found = imports.ModuleNeeds(found.path, tuple(n for n in found.modules if place(n, roots)), found.assets)
                 known[name] = found
             return known[name]
 

@@ -104,10 +104,15 @@ def write_limited(project: Project, spec: str | None, limit: int) -> str:
     return name
 
 
+def largest_take(limit: int) -> int:
+    """Return the largest `take` of `balance`, which counts questions of each of two kinds, under a limit."""
+    return max(1, limit // 2)
+
+
 def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return {key: value} that limits a dataset to `limit` questions; {} if it is smaller."""
     if balance := entry.get("balance"):
-        take = max(1, limit // 2)
+        take = largest_take(limit)
         return {"balance": {"take": take}} if balance["take"] > take else {}
     before = entry.get("limit")
     if not isinstance(before, dict):

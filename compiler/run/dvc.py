@@ -109,10 +109,6 @@ def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
     return {**base, "DVC_SYSTEM_CONFIG_DIR": str(root / CONFIG)}
 
 
-def has_remote(root: Path) -> bool:
-    return bool(read_config(root)["core"].get("remote"))
-
-
 def remove_stale_locks(root: Path) -> None:
     """Delete DVC's `rwlock` if it is cut short or all its processes have ended.
 

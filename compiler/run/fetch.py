@@ -9,6 +9,7 @@ from typing import Any
 
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, nested_paths
 from qualm.compiler.project.needs import how_to_add
+from qualm.compiler.project.new_spec import largest_take
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA
@@ -204,7 +205,7 @@ def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | Non
 def limited(params: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return a data stage's parameters as those of the variant that `qualm run --limit` writes."""
     if "balance" in params:
-        return {**params, "balance": {**params["balance"], "take": min(params["balance"]["take"], max(1, limit // 2))}}
+        return {**params, "balance": {**params["balance"], "take": min(params["balance"]["take"], largest_take(limit))}}
     before = params["limit"]
     if isinstance(before, Mapping):
         return {**params, "limit": {**before, "of": {split: min(n, limit) for split, n in before["of"].items()}}}

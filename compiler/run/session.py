@@ -24,7 +24,7 @@ from qualm.compiler.run.follow import Follower, Tail
 from qualm.registry import SPEC_STAGE
 from qualm.registry.machine import WINDOWS, nvidia_cards
 from qualm.registry.system.console import Console
-from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, find_records
+from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, find_records, has_default_remote
 from qualm.registry.system.dvc_objects import hash_path, is_damaged, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
@@ -110,7 +110,7 @@ class Session:
     def fetch(self, paths: Sequence[str]) -> int:
         """Fetch the data at `paths`, each tracked by PATH.dvc; return DVC's exit status."""
         files = [f"{path}.dvc" for path in paths]
-        command = "pull" if dvc.has_remote(self._root) else "checkout"
+        command = "pull" if has_default_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))
         for path in paths if code == 0 else ():
             self._tell({"event": "begin", "stage": f"{path}.dvc"})

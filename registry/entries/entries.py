@@ -84,8 +84,9 @@ class Entry:
     @property
     def get_advice(self) -> str:
         """Return how to bring its files here, for a message; "" if nothing is needed or possible."""
-        elsewhere = ", or `dvc push` where its files still are" if self.where == "missing" else ""
-        return f"`{self.get}`{elsewhere}" if self.get else ""
+        if not (command := self.get):
+            return ""
+        return f"`{command}`, or `dvc push` where its files still are" if self.where == "missing" else f"`{command}`"
 
     @property
     def _fetched(self) -> bool:
@@ -191,7 +192,7 @@ def verify(entry: Entry) -> Verdict:
     if entry.fault:
         return Verdict(0, (), (), (), (entry.fault,))
     if entry.md5 is None:
-        problem = f"not added yet; {entry.get_advice}" if entry.get else "nothing to verify, it is generated"
+        problem = f"not added yet; {advice}" if (advice := entry.get_advice) else "nothing to verify, it is generated"
         return Verdict(0, (), (), (), (f"{entry.name}: {problem}",))
     if not entry.path.exists():
         return Verdict(0, (), (), (), (f"{entry.path}: not on this disk; {entry.get_advice}",))

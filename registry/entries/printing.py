@@ -183,7 +183,7 @@ def report(added: Added) -> None:
 def next_commands(added: Added) -> list[str]:
     """Return the commands to run after adding an entry, in order."""
     from qualm.registry.entries.adapter_options import options_for
-    from qualm.registry.system.dvc_files import read_config
+    from qualm.registry.system.dvc_files import has_default_remote
 
     entry, old = added.entry, (added.previous or "")[:10]
     commands = [commit_command(entry)]
@@ -191,7 +191,7 @@ def next_commands(added: Added) -> list[str]:
         commands.append(say.READS_RECORDS.format(name=entry.name, options=options))
     if added.outcome == "replaced":
         commands.append(say.SHOWS_CHANGES.format(name=entry.name, version=old, options=options or ""))
-    if not entry.origin and read_config(entry.root)["core"].get("remote"):
+    if not entry.origin and has_default_remote(entry.root):
         commands.append(say.PUSHES.format(file=shlex.quote(_record(entry))))
     return commands
 

@@ -90,7 +90,7 @@ def facts(text: str, path: Path, name: str) -> Facts:
     return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0], calls), _assets(tree)
 
 
-class Direct(NamedTuple):
+class ModuleNeeds(NamedTuple):
     """The file of a module, and what it needs itself."""
 
     path: Path
@@ -101,7 +101,7 @@ class Direct(NamedTuple):
 
 
 def closure(
-    modules: Iterable[str], roots: Mapping[str, Path], find: Callable[[str, Mapping[str, Path]], Direct | None] | None = None
+    modules: Iterable[str], roots: Mapping[str, Path], find: Callable[[str, Mapping[str, Path]], ModuleNeeds | None] | None = None
 ) -> dict[str, Path]:
     """Return {module name or asset path: file} of modules and all they import, recursively.
 
@@ -109,9 +109,9 @@ def closure(
 
     Args:
         roots: the folder of each package that counts.
-        find: replaces `direct`, by a cache.
+        find: replaces `module_needs`, by a cache.
     """
-    find = find or direct
+    find = find or module_needs
     files: dict[str, Path] = {}
     visited = set(EXECUTION)
     waiting = list(modules)
@@ -127,12 +127,12 @@ def closure(
     return files
 
 
-def direct(
+def module_needs(
     name: str,
     roots: Mapping[str, Path],
     get_facts: Callable[[Path, str], Facts] = read_facts,
     find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
-) -> Direct | None:
+) -> ModuleNeeds | None:
     """Return the file, imports and assets of a module; None if it has no file below `roots`.
 
     Args:
@@ -146,7 +146,7 @@ def direct(
     root = roots[package_of(name)]
     places = [posixpath.normpath((path.parent.relative_to(root) / asset).as_posix()) for asset in assets]
     # The packages above a module run before it, so their `__init__.py` is part of what implements it.
-    return Direct(path, (name.rpartition(".")[0], *_with_stars(modules, roots)), {place: root / place for place in places})
+    return ModuleNeeds(path, (name.rpartition(".")[0], *_with_stars(modules, roots)), {place: root / place for place in places})
 
 
 def package_of(name: str) -> str:

@@ -162,8 +162,7 @@ def local_remote(root: Path) -> Path | None:
 
 
 def has_default_remote(root: Path) -> bool:
-    settings = read_config(root)
-    return settings["core"].get("remote") in settings["remote"]
+    return bool(read_config(root)["core"].get("remote"))
 
 
 @contextmanager

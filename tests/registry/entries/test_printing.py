@@ -37,7 +37,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_a_row_of_an_entry_with_a_card(root: Path) -> None:
     (root / ".dvc").mkdir()
-    (root / ".dvc/config").write_text("[core]\n    remote = lab\n['remote \"lab\"']\n    url = s3://bucket/qualm\n")
+    (root / ".dvc/config").write_text("[core]\n    remote = lab\n")
     row = printing.row(Entry(root, "mine", "pope", HASH, 2048, 3, skipped=True))
     assert (row["name"], row["kind"], row["card_name"], row["version"], row["md5"]) == ("mine", "dataset", "pope", HASH[:10], HASH)
     assert (row["bytes"], row["files"], row["where"], row["skip_bad"], row["origin"]) == (2048, 3, "remote", True, None)
