@@ -77,7 +77,7 @@ class AnswerTable:
 
     @cached_property
     def percentiles(self) -> pl.DataFrame:
-        """Return per answer and estimator the fraction of the model's answers less uncertain."""
+        """Return per answer, for each estimator, the share of its model's answers less uncertain."""
         return self.rows.select(
             ((pl.col(f"uncertainty[{name}]").rank("min") - 1) / pl.col(f"uncertainty[{name}]").count())
             .over("model")

@@ -25,7 +25,7 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 
 def board(results: Results) -> dict[str, Any]:
-    """Return the leaderboard as JSON values: scores with ranks by column, titles."""
+    """Return the leaderboard as JSON values: packed columns of scores and ranks, and titles."""
     scores = ranked(results)
     rows = labelled(scores.lazy()).collect()
     scores = scores.with_columns(with_decimals(rows, column_decimals(rows.filter(ALL_CLEAN)))["decimals"])
@@ -37,7 +37,7 @@ def board(results: Results) -> dict[str, Any]:
 
 
 def ranked(results: Results) -> pl.DataFrame:
-    """Return the scores with their ranks among models or estimators, null if unranked."""
+    """Return the scores with rank columns, null if unranked, none if the run ranked nothing."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)

@@ -51,7 +51,7 @@ class PackedColumn:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return {"name", "type", "values"} of the column, for the page's index."""
+        """Return {"name", "type", "values"} of the column: `values` are the codes' texts or None."""
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 

@@ -32,7 +32,7 @@ def show_failures(
     variants: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """Print up to `limit` wrong answers, the most confident first, or as JSON.
+    """Print the `limit` most confident wrong answers, to clean questions by default.
 
     Raises:
         ProjectError: a name is none of this spec's, or nothing was run yet.
@@ -88,7 +88,7 @@ def expected_answer(sample: Mapping[str, Any]) -> str:
 
 
 def given_answer(answer: Mapping[str, Any]) -> str:
-    """Return a model's answer as text: its text, its option, or "no answer"."""
+    """Return the answer's text; its option if that is under 2 characters; else "no answer"."""
     text, choices, index = (answer["text"] or "").strip(), answer["choices"] or [], answer.get("predicted")
     if index is not None and 0 <= index < len(choices) and len(text) < 2:
         return option(choices, index)

@@ -55,7 +55,7 @@ class ModelInputs:
         return "image" if "picture" in entry else str(entry.get("modality") or "")
 
     def questions(self, dataset: str, sample_id: str, variants: Iterable[str]) -> dict[str, str]:
-        """Return {variant: question as asked} of the variants that may change the text."""
+        """Return {variant: question as asked} of text and cross variants; omit those that fail."""
         texts = {}
         for name in variants:
             if name != CLEAN and self.modality(name) in ("text", "cross"):

@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
     def _is_allowed(self) -> bool:
-        """Return whether the page itself, or a person's navigation, sent the request."""
+        """Return whether a request is to this host, and from the page or a person's navigation."""
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"

@@ -32,7 +32,7 @@ def login_name() -> str:
 
 
 def until_stopped(serve: Callable[[], ServedPage], banner: Callable[[str], str], browser: Path | None) -> None:
-    """Start a page by `serve`, print its banner, and block until Ctrl-C or SIGTERM.
+    """Serve a page until Ctrl-C or SIGTERM: print its banner, open it if asked, close it.
 
     Args:
         serve: starts the page in the background.

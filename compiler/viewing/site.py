@@ -116,7 +116,7 @@ class SitePart:
 
     @property
     def licences(self) -> dict[str, str]:
-        """Return {dataset: its card's licence}; one made of others, by pairs or reviews, has theirs."""
+        """Return {dataset: licence of its card, or of the datasets it was made from; "" if none}."""
         makers = {path: stage for stage in self._stages for path in nested_paths(stage.outputs)}
 
         def of(path: str) -> dict[str, None]:
@@ -175,7 +175,7 @@ class SitePart:
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
-        """Yield (kind, number) of each chunk but details and comparisons on demand."""
+        """Yield (kind, number) of each chunk except details and comparisons made on demand."""
         yield from ((name, 0) for name in SINGLE)
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
