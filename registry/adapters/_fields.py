@@ -23,7 +23,7 @@ def columns_containing(existing_columns: Collection[str], names: Collection[str]
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
-    """Return a row's value at a column or dotted field, a list if on a list; None if missing.
+    """Return the value at a column or dotted field; None if the column is missing or empty.
 
     Empty items of a list are left out. A column may hold its fields as JSON text. None if the column is missing or empty.
 

@@ -108,7 +108,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
 
 
 def check_marks(sample: Sample, n_images: int, listed: bool, where: str) -> Sample:
-    """Return a sample whose `<image>` marks fit its images; remove a lone one; else raise.
+    """Return the sample, less the mark of a lone listed image; raise if its marks do not fit.
 
     Args:
         listed: the image was an item of a list, so that its mark says nothing.

@@ -33,7 +33,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def match_images(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({file of old to new image names: its JSON text}, counts in words).
+    """Return ({file of image names, matched or set aside: its JSON text}, counts in words).
 
     A question and its ten answers identify an image where one record here and one of today's has them. For the others, where
     `images/NAME` is there, the image of today's release whose hash is the only one close to it counts, or else `images/NAME` itself.
@@ -82,7 +82,7 @@ def _annotated(folder: Path, files: Collection[str]) -> Iterator[tuple[str, Key]
 
 
 def _released(path: Path) -> Iterator[tuple[str, Key]]:
-    """Yield (image path, (question, answers) as letters) of a VizWiz file, in file order.
+    """Yield (image path, (question, answers)) of a VizWiz file, texts reduced to a-z and 0-9.
 
     The test split has no answers.
     """

@@ -37,7 +37,7 @@ class QuestionRow(NamedTuple):
 def read_questions(
     context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
 ) -> Iterator[QuestionRow]:
-    """Yield a row per question in file order; AdapterError if one has no annotation there.
+    """Yield a row per question in file order; tell `context` of one that lacks its annotation.
 
     Only the annotations by which the orders of the two files differ are in memory.
 

@@ -117,7 +117,7 @@ def _draw_scenes(context: AdapterContext, level: str, split: str, most: int) -> 
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
-    """Return (attribute or kind to ask, wanted answer) of a type's question `number`, in turn."""
+    """Return (attribute or kind to ask about, wanted answer) for question `number` of a type."""
     if kind == "relation" and relations == "directions":
         attribute, value = _target("attribute", number, relations)
         return f"direction/{attribute}", value

@@ -97,7 +97,7 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
 
 
 def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
-    """Return (question, answer) pairs in order, without single answers; else AdapterError.
+    """Return a conversation's (question, answer) pairs in order; AdapterError if malformed.
 
     Args:
         has_image: expect one mark `<image>` in the questions, and remove it.

@@ -27,7 +27,7 @@ def oodcv_vqa(
     counterfactual: bool = False,
     format: Literal["choices", "open"] = "choices",
 ) -> Iterator[Image | Sample]:
-    """Yield OODCV-VQA's questions in file order; options are choices unless `open`.
+    """Yield OODCV-VQA's questions with number or yes-no answers, as choices unless `open`.
 
     The files are `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`. An option's value is its last word ("A. 2"): a
     number, written as a word as in VLM-Uncertainty-Bench (`Zero` to `Five`), or Yes or No. Questions on one image are a group. The

@@ -89,7 +89,7 @@ def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
 
 
 def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return {image id: ((relative box, phrase), ...)} of images in `pictures` with regions."""
+    """Return {image id: ((box as text in shares, phrase), ...)} of `pictures` with regions."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
         records = require_record(record, ("regions",), where)["regions"]

@@ -65,7 +65,7 @@ def uncertain_scenes(
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
-    """Return {"text", "cross": (kind, rewrite)}, kinds alternate by `turn`; {} unless both."""
+    """Return {"text": (way, rewrite), "cross": (way, rewrite)} of a question; {} unless both."""
     rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):

@@ -22,7 +22,7 @@ def vlm_uqbench(
     pictures: bool = True,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """Yield VLM-UQBench's questions, all in split `test`; images unless not `pictures`.
+    """Yield VLM-UQBench's questions, all in split `test`; no images with `pictures: false`.
 
     Args:
         files: pattern of the JSON files (lists, or JSON Lines).
