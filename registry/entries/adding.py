@@ -57,7 +57,7 @@ class AddError(Exception):
 
 @dataclass(frozen=True)
 class Added:
-    """Result of `add`: the entry, whether it is new or replaced, and its inspection."""
+    """Result of `add`: the entry, whether added, replaced or unchanged, and its inspection."""
 
     entry: Entry
     outcome: Literal["added", "replaced", "unchanged"]
@@ -401,7 +401,7 @@ def _publish(
 
 
 def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
-    """Return whether the files at `target` have the MD5 `recorded`; AddError if unsaved.
+    """Return whether `target` has the MD5 `recorded`; AddError if its change is not cached.
 
     Raises:
         AddError: it is another one that is kept nowhere.

@@ -215,7 +215,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return {file: recorded MD5}: `hashes` if they are those, or as stored; None if unknown."""
+    """Return {file: recorded MD5}: `hashes` if they match, else a store's list; None without."""
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

@@ -190,7 +190,7 @@ def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return a file to download for each item of `wanted`, its alternative paths.
+    """Return the file to download for each sequence of alternative paths; else FetchError.
 
     Raises FetchError for a file without an address.
     """

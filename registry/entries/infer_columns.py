@@ -202,7 +202,7 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
 
 
 def _is_vlmevalkit(path: Path) -> bool:
-    """Return whether a table has VLMEvalKit's columns, and a CSV its images."""
+    """Return whether a table has VLMEvalKit's columns; a CSV also needs images or their paths."""
     lines = (cells for _, cells in rows(path))
     head = next(lines, [])
     if not {"index", "question"} <= set(head):
@@ -325,7 +325,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
             several = "options" if choices else "answers"
             notes.append(f"texts are parted at '{separator}' into several {several} (`-O separator=null` takes them whole)")
     image = mapping.get("image")
-    empty = any(r.get(image) in ([], "[]", None) for r in records) if isinstance(image, str) else _is_empty(records, image or [])
+    empty = any(r.get(image) in ([], "[]", None) for r in records) if isinstance(image, str) else _has_empty_record(records, image or [])
     if empty and adapter == "image_table":
         mapping["text_only"] = True
         notes.append("rows without an image are questions without one (`text_only`)")
@@ -365,7 +365,7 @@ def _are_truth_words(values: Sequence[Any]) -> bool:
 
 
 def _image_columns(records: Sequence[Mapping[str, Any]], columns: Sequence[str], usual: str | None) -> str | list[str] | None:
-    """Return the column or columns of images, else `usual` or numbered columns; None if none."""
+    """Return the column(s) whose cells are images, else `usual`, else numbered ones; or None."""
     holding = [n for n in columns if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
         return usual if usual is not None else _numbered_columns(columns)
@@ -392,8 +392,8 @@ def _numbered_columns(columns: Sequence[str]) -> list[str] | None:
     return next(([name for _, name in sorted(of)] for of in series.values() if len(of) > 1), None)
 
 
-def _is_empty(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
-    """Return whether any record has no value in all of `columns`."""
+def _has_empty_record(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
+    """Return whether some record has a value in none of `columns`; False without columns."""
     return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 
@@ -405,7 +405,7 @@ def _is_sliceable(values: Sequence[Any]) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
-    """Return whether a cell holds an image's bytes, or a list of them; not a path."""
+    """Return whether a cell holds image data (bytes, base64, or a list of them), not a path."""
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, dict):
         return set(value) == {"bytes", "path"}

@@ -79,7 +79,7 @@ def inspect(
         if isinstance(result, BadLinesError):
             lenient.append(f"{name}: {result}")
             result = result.lines - result.bad
-        _records(folder / name, name, result, card, inspection, lenient)
+        _compare_records(folder / name, name, result, card, inspection, lenient)
     if skip_bad:
         inspection.problems += _invalid_patterns(rules, inspection)
     else:
@@ -98,7 +98,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, record count, None if it has none, or FormatError) in the order of `rules`.
+    """Yield (file, its number of records, or None, or its FormatError), in `rules`' order.
 
     `rules` is {file: its rule}.
     """
@@ -138,7 +138,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return paths of the card's files; add files, others, faults to inspection or `lenient`.
+    """Return the paths of the card's files; note files and faults in `inspection`, `lenient`.
 
     Args:
         lenient: receives the faults that `skip_bad` lets pass.
@@ -216,8 +216,11 @@ def _nearby_folder(folder: Path, card: Card) -> str:
     return ""
 
 
-def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """Add a record count and wrong digest to the inspection, a wrong count to `lenient`."""
+def _compare_records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
+    """Compare a file's digest and records with the card; note counts and faults.
+
+    Counts and a wrong digest go to `inspection`, a wrong count to `lenient`.
+    """
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()

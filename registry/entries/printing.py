@@ -296,7 +296,7 @@ def print_difference(old: Version, new: Version, comparison: VersionDifferences)
 
 
 def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
-    """Print what is wrong with an entry or a spec's results, and how to restore it.
+    """Print whether an entry or a spec's results are as recorded, what is not, and the remedy.
 
     Args:
         aside: damaged files were set aside.

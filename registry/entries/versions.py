@@ -102,7 +102,7 @@ def find_version(root: Path, text: str) -> Version:
 
 
 def _working(root: Path, text: str) -> Version | None:
-    """Return the version of this name as it lies in the working tree; else None."""
+    """Return the version in the working tree, or an absent entry's recorded one; else None."""
     place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
@@ -179,7 +179,7 @@ def _digest_at(root: Path, place: str, files: list[str], commit: str) -> str | N
 
 
 def _digest(text: str, place: str, where: str) -> str | None:
-    """Return the MD5 in a `*.dvc` text, or of `place` in a lock's, as `where` tells; or None."""
+    """Return the MD5 in the text of file `where`: a `.dvc`, or `place` in a dvc.lock; or None."""
     if where.split(" at ")[0].endswith(".dvc"):
         return next((out["md5"] for out in parse_dvc_file(text, where)["outs"] if out.get("md5")), None)
     outs = [out for stage in parse_lock(text, where).values() for out in stage.get("outs", [])]
