@@ -67,7 +67,7 @@ def unpack(
     skip: Callable[[str], None] | None = None,
     is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> list[str]:
-    """Unpack the wanted members into the empty `folder`; return the names of all others.
+    """Unpack the wanted members into the empty `folder`; return the unwanted members' names.
 
     Args:
         path: a zip or tar archive.
@@ -132,7 +132,7 @@ class _Claims:
 
 
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
-    """Check an archive, then yield its valid files; `skip` gets problems; else ArchiveError."""
+    """Yield an archive's valid files once all are checked; pass faults to `skip`, or raise."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)

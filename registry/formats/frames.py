@@ -54,7 +54,10 @@ def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` even frames of an image; else FramesError."""
+    """Return (position, PNG bytes) of up to `n` evenly spaced frames of an animated image.
+
+    Raise FramesError if it has too many frames or cannot be decoded.
+    """
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -86,7 +89,9 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` even frames of a film; else FramesError.
+    """Return (position, PNG bytes) of up to `n` evenly spaced frames of a film.
+
+    Raise FramesError if it has no frames, too many or too large ones, or cannot be decoded.
 
     PyAV decodes them. Frames are counted by decoding, since headers misstate lengths.
     """

@@ -99,7 +99,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
 
 
 def count(path: Path) -> int | None:
-    """Return the number of records in a whole JSON file; None if it has no records.
+    """Return the number of records in a whole JSON file; None for an object without any.
 
     Records are items of a list, lines of JSON Lines, or of an object the items of its longest list; without lists, its members where each
     is an object (questions by id).

@@ -25,7 +25,7 @@ class ProcessLock:
         self._lock: BaseFileLock | None = None
 
     def acquire(self, holder: str = "", wait: bool = False) -> bool:
-        """Return whether the lock was acquired; with `wait`, block until it is.
+        """Try to acquire the lock; return whether it was; with `wait`, block until it is.
 
         Args:
             holder: shown to others while this process holds the lock.
@@ -53,7 +53,7 @@ class ProcessLock:
 
     @property
     def holder(self) -> str:
-        """Return the text that the present holder gave to `acquire`; "" if none."""
+        """Return the text that the present holder, or a killed one, gave to `acquire`; or ""."""
         try:
             return textfiles.read_text(self._note, 1 << 16).strip()
         except textfiles.TextFileError:

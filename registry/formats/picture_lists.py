@@ -63,7 +63,7 @@ def has_marks(question: str, n_images: int) -> bool:
 
 
 def split_at_images(question: str, n_images: int) -> list[str]:
-    """Return n_images + 1 texts around its `<image>` marks; all in the last if none fit.
+    """Return n_images + 1 texts around the `<image>` marks; all in the last unless marks fit.
 
     >>> split_at_images("Is <image> like <image>?", 2), split_at_images("Same?", 2), split_at_images("Is <image> red?", 1)
     (['Is ', ' like ', '?'], ['', '', 'Same?'], ['', 'Is <image> red?'])

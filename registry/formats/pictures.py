@@ -257,7 +257,7 @@ def _turn(picture: Image) -> None:
 
 
 def _need_scale(picture: Image) -> None:
-    """Raise PictureError for 32-bit levels, whose scale is unknown, but for PGM."""
+    """Raise PictureError for 32-bit levels except in PGM, since their scale is unknown."""
     if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):
         kind = "whole" if picture.mode == "I" else "real"
         raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")
