@@ -96,16 +96,16 @@ _PROJECT = {f"qualm.project.{folder.rpartition('/')[2]}": kind for kind, folder 
 
 
 def plugin_of(module: str) -> tuple[str, str] | None:
-    """Return (kind, name) of the plugin or helper in a module; None for other modules."""
+    """Return (kind, name) of a module in Qualm's or the project's plugin folders; else None."""
     package, _, name = module.rpartition(".")
     kind = _PACKAGES.get(package) or _PROJECT.get(package)
     return None if kind is None else (kind, name)
 
 
 def versioned_kinds(module: str) -> tuple[str, ...] | None:
-    """Return the answer kinds of a module's version, () for the engine; None if unversioned.
+    """Return the keys of VERSIONS for a plugin's module; () for the engine's; None for others.
 
-    () for the engine itself; None if the content of the module's file counts.
+    None also for a plugin that counts by the content of its file.
     """
     if not module.startswith("qualm.") and module != "qualm":
         return None

@@ -44,7 +44,7 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Return {package: its folder} of Qualm, the project, and `module`'s own package.
+    """Return {package: folder that its path starts from} of Qualm and of `module`'s package.
 
     Args:
         module: a dotted name.

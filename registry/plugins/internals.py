@@ -57,7 +57,7 @@ class Internal:
 
     @property
     def signal(self) -> str:
-        """Return the key of stored values, KIND/LAYER/PLACE, also for sampled answers."""
+        """Return the key of stored values, KIND/LAYER/PLACE: the column without `draw_`."""
         return "/".join(filter(None, (self.kind, self.layer, self.place)))
 
     @property

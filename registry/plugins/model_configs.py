@@ -37,7 +37,7 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 
 
 def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a phrase for each of `columns` that such a model cannot give, and why."""
+    """Yield phrases on the internals in `columns` that a model of this config cannot give."""
     inside = [parse_internal(column) for column in columns if is_internal(column)]
     if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
         yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"

@@ -421,7 +421,7 @@ class Metric(Plugin, Protocol):
         """
 
     def null_test(self, *columns: Any) -> tuple[float, str]:
-        """Return (p-value, description) of a test that the value is perfect up to chance."""
+        """Return (p-value, description) of a test with the null hypothesis of a perfect value."""
 
     def chance(self, *columns: Any) -> float:
         """Return the metric's expected value for an uninformative uncertainty."""
@@ -434,7 +434,7 @@ class Metric(Plugin, Protocol):
         """
 
     def minimum_standard_error(self, *columns: Any, value: float) -> float:
-        """Return a lower bound of the standard error, were `value` true and rows independent."""
+        """Return a lower bound of the standard error if `value` is true and rows are independent."""
 
     def interval(self, *columns: Any, group: Any, level: float) -> tuple[float, float]:
         """Return (low, high) of a confidence interval at `level`, rows clustered by `group`."""
