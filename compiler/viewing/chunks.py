@@ -55,11 +55,11 @@ class PackedColumn:
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 
-def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
+def pack_column(series: pl.Series, order: Sequence[str] | None = None) -> PackedColumn | None:
     """Return a series as a packed column; None if all null or not suited.
 
     Args:
-        values: order of texts; by default that of their first occurrence.
+        order: of the texts; by default that of their first occurrence.
     """
     if series.null_count() == len(series):
         return None
@@ -67,7 +67,7 @@ def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> Packe
         flags = series.replace_strict([True, False], [0, 1], default=2, return_dtype=pl.UInt8).fill_null(2).to_numpy()
         return PackedColumn(series.name, (True, False), flags.astype("<u1"))
     if series.dtype == pl.String:
-        texts = list(values) if values is not None else series.drop_nulls().unique(maintain_order=True).to_list()
+        texts = list(order) if order is not None else series.drop_nulls().unique(maintain_order=True).to_list()
         if len(texts) > MAX_TEXTS:
             return None
         codes = series.replace_strict(texts, range(len(texts)), default=len(texts), return_dtype=pl.UInt32).fill_null(len(texts))
@@ -78,7 +78,7 @@ def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> Packe
 
 
 def finite(value: Any) -> Any:
-    """Return a value for JSON: floats with seven digits, None for NaN and infinities."""
+    """Return a value, nested or not, for JSON: floats with 7 digits, NaN and infinities None."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if np.isfinite(value) else None
     if isinstance(value, list | tuple):

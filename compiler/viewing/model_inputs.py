@@ -75,7 +75,7 @@ class ModelInputs:
         return [name for name in image_ids if not folder.has_image(name)]
 
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
-        """Return an image of a dataset, unperturbed, as WebP; None if undecodable."""
+        """Return an image of a dataset, unperturbed, as WebP; None if missing or undecodable."""
         pictures = self._folder(dataset)._pictures
         image, _ = decoded(None if pictures is None else pictures.data(image_id))
         return None if image is None else encode_webp(image)
@@ -115,7 +115,7 @@ class ModelInputs:
 
 
 def encode_webp(image: PIL.Image.Image) -> bytes:
-    """Return an image as WebP bytes: lossless if small, else lossy and scaled down."""
+    """Return an image as RGB WebP bytes, scaled to MAX_SIDE at most; lossless only if small."""
     picture = image.convert("RGB")
     picture.thumbnail((MAX_SIDE, MAX_SIDE), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

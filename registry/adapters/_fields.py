@@ -23,7 +23,7 @@ def columns_containing(existing_columns: Collection[str], names: Collection[str]
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
-    """Return the value at a column or dotted field; None if the column is missing or empty.
+    """Return the value at a column or dotted field, a list within lists; None without column.
 
     Empty items of a list are left out. A column may hold its fields as JSON text. None if the column is missing or empty.
 
@@ -47,7 +47,7 @@ def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
 
 
 def _record_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a dict, a list's first item if it is one, or either from JSON text; else None."""
+    """Return the record in a value: a dict, a list's first dict, or these as JSON; else None."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)

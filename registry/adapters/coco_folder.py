@@ -64,13 +64,13 @@ def coco_folder(
         )
     for split, prefix, path in files_by_split(source, files):
         names, classes = image_file_names(path, context), _classes(path)
-        before = picture_prefix(images, prefix)
-        samples = _annotations(path, columns, names, classes, split, prefix, before, context)
-        for where, sample in _merge_by_image(samples, prefix, before) if per == "image" else samples:
+        image_prefix = picture_prefix(images, prefix)
+        samples = _annotations(path, columns, names, classes, split, prefix, image_prefix, context)
+        for where, sample in _merge_by_image(samples, prefix, image_prefix) if per == "image" else samples:
             with context.record():
                 image_id = str(sample.image_id)
                 yield from context.selected(
-                    sample, read_image, source, (image_path(images, split, image_id.removeprefix(before)),), image_id, where
+                    sample, read_image, source, (image_path(images, split, image_id.removeprefix(image_prefix)),), image_id, where
                 )
 
 
@@ -104,7 +104,7 @@ def _annotations(
     classes: Mapping[str, str],
     split: str,
     prefix: str,
-    before: str,
+    image_prefix: str,
     context: AdapterContext,
 ) -> Iterator[tuple[str, Sample]]:
     for where, record in read_records(path, "a COCO-style annotation file", "annotations", context):
@@ -117,20 +117,20 @@ def _annotations(
                 if str(row["category_id"]) not in classes:
                     raise AdapterError(f"{where}: category_id: no category {row['category_id']!r:.60} under 'categories'")
                 row["category_id"] = classes[str(row["category_id"])]
-            yield where, columns.sample(row, before + name, split, prefix, where)
+            yield where, columns.sample(row, image_prefix + name, split, prefix, where)
 
 
-def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
+def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, image_prefix: str) -> Iterator[tuple[str, Sample]]:
     """Yield (place in the file, sample) per image: its first, with the references of all.
 
-    `before` is the prefix of the image's id, `prefix` that of the sample's.
+    `image_prefix` is the prefix of the image's id, `prefix` that of the sample's.
     """
     by_picture: dict[str, tuple[str, Sample]] = {}
     for where, sample in samples:
         name = str(sample.image_id)
         first = by_picture.get(name)
         if first is None:
-            by_picture[name] = where, replace(sample, sample_id=prefix + name.removeprefix(before))
+            by_picture[name] = where, replace(sample, sample_id=prefix + name.removeprefix(image_prefix))
         else:
             by_picture[name] = first[0], replace(first[1], references=(*first[1].references, *sample.references))
     yield from by_picture.values()

@@ -108,17 +108,19 @@ def image_table(
     pictures = PictureColumns.checked("image_table", image, frames, text_only)
     at = ", ".join(pictures.names)
     for split, prefix, path in files_by_split(source, files):
-        before = picture_prefix(images, prefix)
+        image_prefix = picture_prefix(images, prefix)
         for where, row in _rows(path, context, columns, pictures.names):
             with context.record():
                 cells, listed = pictures.cells(row, where)
-                of_cell = partial(_images_of, source, images=images, split=split, before=before, frames=frames, where=f"{where}: {at}")
+                of_cell = partial(
+                    _images_of, source, images=images, split=split, image_prefix=image_prefix, frames=frames, where=f"{where}: {at}"
+                )
                 named = [one for cell in cells for one in of_cell(cell)]
                 sample = columns.sample(row, pictures.image_id(named, where), split, prefix, where)
                 yield from select_sample(context, check_marks(sample, len(named), listed, where), named)
 
 
-def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str, frames: int | None, where: str) -> list[Named]:
+def _images_of(source: Path, cell: Any, *, images: str, split: str, image_prefix: str, frames: int | None, where: str) -> list[Named]:
     """Return (image id, function that reads it) of a cell: one image, or a video's frames."""
     data, path = cell_content(cell)
     if data is not None:
@@ -129,7 +131,7 @@ def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str,
         raise AdapterError(f"{where}: expected an image as a path, bytes or base64, got a text of {len(path):,} characters: {path!r:.40}")
     name = PurePosixPath(path).as_posix()
     place = image_path(images, split, name)
-    return frames_at(source, place, before + name, frames, where) if frames else [image_at(source, place, before + name, where)]
+    return frames_at(source, place, image_prefix + name, frames, where) if frames else [image_at(source, place, image_prefix + name, where)]
 
 
 def _rows(path: Path, context: AdapterContext, columns: Columns, pictures: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

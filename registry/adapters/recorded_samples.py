@@ -201,7 +201,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None, rotat
 
 
 def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]:
-    """Yield messages without a subject on why a sample cannot be scored or shown, if any."""
+    """Yield why a sample cannot be scored or shown, as predicates ("have no image; ...")."""
     if record.choices and record.answer_index is None:
         yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"
     elif not sample.choices and not sample.references:

@@ -229,7 +229,7 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
 
 
 def _describe_contents(members: list[str], card: Card) -> str:
-    """Return a message's end: which archive folder the card's files are in, or `members`."""
+    """Return a message's end: an archive is empty, has the files in a folder, or has others."""
     if not members:
         return "; it is empty"
     for name in members[:1000]:

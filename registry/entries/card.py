@@ -152,7 +152,7 @@ class Address(_Strict):
     """Parameter of the adapter -> value with which a spec needs this file; empty = always. A list holds the value or is it."""
 
     def is_needed(self, args: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether one of the adapter arguments in `args` needs this file."""
+        """Return whether the file is needed: always without `when`, else if one of `args` fits it."""
         return not self.when or any(
             value in given if isinstance(given := use.get(name), list) else given == value
             for use in args

@@ -129,7 +129,7 @@ def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
 
 
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
-    """Return {"results/SPEC": verdict} of `names`, or all; with `aside` move damage away.
+    """Return {"results/SPEC": verdict} of `names`, or all; `aside` moves damaged files away.
 
     Args:
         names: what was asked for; names of entries among them are left alone.

@@ -65,14 +65,14 @@ class VersionDifferences:
 
 
 def compare(
-    old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
+    old: Version, new: Version, options: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
 ) -> VersionDifferences:
     """Return the changes from `old` to `new` in files and samples, read by an adapter.
 
     Args:
         old: the first version.
         new: the second.
-        chosen: parameters of the adapter, `NAME=VALUE`, over the card's own.
+        options: parameters of the adapter, `NAME=VALUE`, over the card's own.
         beneath: folder for laying out old versions; made if missing.
         progress: shown to the user.
 
@@ -86,7 +86,8 @@ def compare(
         return VersionDifferences(files, Changes(same=0), "the files are the same")
     try:
         return VersionDifferences(
-            files, _changes(_digests_by_sample(old, chosen, beneath, progress), _digests_by_sample(new, chosen, beneath, progress), _fields)
+            files,
+            _changes(_digests_by_sample(old, options, beneath, progress), _digests_by_sample(new, options, beneath, progress), _fields),
         )
     except AdapterError as error:
         return VersionDifferences(files, None, str(error))
@@ -102,10 +103,10 @@ def _fields(old: bytes, new: bytes) -> list[str]:
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
-def _digests_by_sample(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Return {sample id: joined digests of its fields}; `chosen` are adapter options."""
+def _digests_by_sample(version: Version, options: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
+    """Return {sample id: joined digests of its fields and image}, as bytes."""
     with ExitStack() as stack:
-        items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
+        items = _stored_records(version) if "samples.parquet" in version.files else _official(version, options, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _digest(b"")}
         digests_by_sample: dict[str, bytes] = {}
         for item in items:
@@ -139,14 +140,14 @@ def _stored_records(version: Version) -> Iterator[Image | Sample]:
                 yield Sample(**{**row, "meta": dict(row.get("meta") or ())})
 
 
-def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
+def _official(version: Version, options: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
     card = load_card(version.card) if version.card in card_names() else None
     if card is None or card.adapter is None:
         why = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
         raise AdapterError(why)
     folder = stack.enter_context(version.laid_out(beneath))
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
-    overrides = parse_options(get("datasets", card.adapter), chosen)
+    overrides = parse_options(get("datasets", card.adapter), options)
     yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **overrides})
 
 

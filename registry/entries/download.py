@@ -57,7 +57,7 @@ def client(timeout: float = 30) -> httpx.Client:
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Return the size in bytes by the server; None if unknown, adding mute hosts to `silent`.
+    """Ask the server for a file's size in bytes; None if unknown; add mute hosts to `silent`.
 
     Args:
         silent: hosts that did not answer; they are not asked again, and another one is added.

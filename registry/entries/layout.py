@@ -167,10 +167,10 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
     return names
 
 
-def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _scan(folder: str, prefix: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield (relative path, entry) of a folder's files, by name; add errors to `problems`.
 
-    Subfolders come after files; `inside` is the prefix of the relative paths.
+    Subfolders come after files; `prefix` begins their relative paths.
     """
     try:
         with os.scandir(folder) as entries:
@@ -179,9 +179,9 @@ def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, 
         problems.append(f"{error.filename}: cannot be read: {error.strerror}")
         return
     folders = [e for e in here if e.is_dir(follow_symlinks=False)]
-    yield from ((f"{inside}{e.name}", e) for e in here if not e.is_dir(follow_symlinks=False))
+    yield from ((f"{prefix}{e.name}", e) for e in here if not e.is_dir(follow_symlinks=False))
     for entry in folders:
-        yield from _scan(entry.path, f"{inside}{entry.name}/", problems)
+        yield from _scan(entry.path, f"{prefix}{entry.name}/", problems)
 
 
 def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspection, lenient: list[str]) -> None:

@@ -99,7 +99,7 @@ def _json(path: Path) -> int | None:
 
 
 def _jsonl(path: Path) -> int:
-    bad = _Bad()
+    bad = _BadLines()
     try:
         good = sum(1 for _ in lines(path, lambda error: bad.add(str(error).removeprefix(f"{path}: "))))
     except JsonStreamError as error:
@@ -163,7 +163,7 @@ def _arrow(path: Path) -> int:
 
 
 def _csv(path: Path) -> int:
-    bad = _Bad()
+    bad = _BadLines()
     try:
         table = rows(path)
         head = next((cells for _, cells in table), [])
@@ -178,7 +178,7 @@ def _csv(path: Path) -> int:
     return n
 
 
-class _Bad:
+class _BadLines:
     """Collector of invalid lines: all are counted, the first MAX_LINES kept as text."""
 
     def __init__(self) -> None:

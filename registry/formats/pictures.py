@@ -115,7 +115,7 @@ def is_image_name(name: str) -> bool:
 
 
 def image_in_text(text: str) -> bytes | None:
-    """Return the image bytes in a base64 text or data URI; None if it is none.
+    """Return the image bytes in a base64 text or data URI; None for any other text.
 
     A text that merely could be base64, as many paths could, is none: what it stands for must begin as an image does.
     """

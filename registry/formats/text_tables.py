@@ -61,7 +61,7 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _need_columns(header: list[str], path: Path) -> None:
-    """Raise TextTableError if a header of one column has another separator."""
+    """Raise TextTableError if a one-column header seems to use another separator."""
     tabs = path.suffix.lower() == ".tsv"
     for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
         if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):
