@@ -28,7 +28,7 @@ NO_JEKYLL = ".nojekyll"
 
 
 def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words: None) -> int:
-    """Write all files of the page into a folder; return the number of bytes.
+    """Write the page into a folder, return its size; ProjectError if other files are there.
 
     The old page stays until the new one is complete.
 

@@ -64,7 +64,7 @@ class Columns:
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
-        """Return the `Sample` in a table row; its id is `prefix` and the id column or a digest.
+        """Return a row's `Sample`, its id `prefix` + id column or digest; else AdapterError.
 
         Raises:
             AdapterError: a column is missing, or has a value of another kind.

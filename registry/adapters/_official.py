@@ -23,7 +23,7 @@ def read_list(path: Path, expected: str) -> list[Any]:
 
 
 def read_records(path: Path, expected: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield ("FILE: line 3, record 2", record) of a JSON or JSON Lines file, in order.
+    """Yield ("FILE: line 3, record 2", record) of a JSON or JSON Lines file; or AdapterError.
 
     Records are counted from 0. Only one is in memory at a time; a gigabyte takes ten to twenty seconds.
 
@@ -55,7 +55,7 @@ def read_records(path: Path, expected: str, under: str | None = None, context: A
 def read_rows(
     path: Path, expected: str, columns: Collection[str] = (), context: AdapterContext | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield ("FILE: line 3", {column: cell}) of a CSV or TSV file with a header, in order.
+    """Yield ("FILE: line 3", {column: cell}) of a CSV or TSV file's rows; else AdapterError.
 
     The suffix selects the format; only one row is in memory at a time.
 

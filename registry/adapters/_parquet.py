@@ -37,7 +37,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
 
 
 def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
-    """Return names[value], None for None or -1; without `names`, the value unchanged."""
+    """Return names[value], None for null or -1, `value` without `names`; else AdapterError."""
     if names is None or value is None or value == -1:
         return None if names is not None else value
     if not isinstance(value, int) or not 0 <= value < len(names):

@@ -136,7 +136,7 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return (image id, function that returns it) for up to `n` frames of a source's video.
+    """Return (image id, its reader) for up to `n` frames of a video file; else AdapterError.
 
     Names are `NAME#frame=NUMBER`. Raise AdapterError if no video is at `place` in the source, or it cannot be read.
     """
@@ -154,7 +154,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return (image id, function that returns it) for up to `n` frames of an animated image.
+    """Return (image id, its reader) for up to `n` frames of an animation; else AdapterError.
 
     Raise AdapterError if it cannot be read.
     """

@@ -39,7 +39,7 @@ class Unseen:
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return the text or number at the first of `names`, as text; None if none is present.
+        """Return the first of `names` as text; None if none is present; AdapterError if no text.
 
         Raise AdapterError if the value is neither, or blank.
         """
@@ -68,7 +68,7 @@ class Unseen:
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
-        """Return the record's label of whether its question is answerable; None without label.
+        """Return whether a question is labelled answerable; None if unlabelled; or AdapterError.
 
         Raises:
             AdapterError: it says something else.

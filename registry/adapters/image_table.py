@@ -121,7 +121,7 @@ def image_table(
 
 
 def _images_of(source: Path, cell: Any, *, images: str, split: str, image_prefix: str, frames: int | None, where: str) -> list[Named]:
-    """Return (image id, function that reads it) of a cell: one image, or a video's frames."""
+    """Return (image id, its reader) for a cell's image or a video's frames; else AdapterError."""
     data, path = cell_content(cell)
     if data is not None:
         return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]

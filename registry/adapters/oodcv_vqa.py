@@ -88,7 +88,7 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
 
 
 def _as_words(options: list[str], answer: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
-    """Return (options as words, the right one as a word): "A. 2" becomes `Two`."""
+    """Return (options as words, the right one): "A. 2" becomes `Two`; else AdapterError."""
     word_of = dict(zip(map(str, range(len(COUNTS))), COUNTS, strict=True)) if kind == NUMBER else {"Yes": "Yes", "No": "No"}
     ends = [(text.split() or [""])[-1] for text in (*options, answer)]
     wrong = next((end for end in ends if end not in word_of), None)

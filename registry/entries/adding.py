@@ -256,7 +256,7 @@ def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) 
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write the adapter's derived files into `place`, add them to `inspection`; return paths.
+    """Write the adapter's derived files to `place`, note them in `inspection`; return paths.
 
     They are noted in `inspection`, with the notes for people.
 
@@ -294,7 +294,7 @@ def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progr
 
 
 def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
-    """Copy the inspected files to the staging folder and `dvc add` them; return {file: MD5}."""
+    """Copy the inspected files to `stage`, `dvc add` them, return {file: MD5}; else AddError."""
     target = stage / name
     for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)

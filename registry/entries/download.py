@@ -91,7 +91,7 @@ def safe_path(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Download or resume a file unless it is there, verify it, and return its SHA-256.
+    """Download or resume a file unless there, verify it, return its SHA-256; else FetchError.
 
     Args:
         file: what, and from where.
@@ -145,7 +145,7 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
 
 
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
-    """Request a file once; return None if complete, else seconds until the next try.
+    """Request a file once; return None if complete, seconds to wait if not; else FetchError.
 
     0 stands for the usual delay.
     """

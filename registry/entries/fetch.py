@@ -69,7 +69,7 @@ def plan(
     missing_files: MissingFiles | None = None,
     upgrade: bool = False,
 ) -> FetchPlan:
-    """Return what to download for an entry; nothing but listings is requested.
+    """Return what to download for an entry, requesting listings only; else FetchError.
 
     Args:
         card: says where the files are.
@@ -218,7 +218,7 @@ def _download_folder(source: Fetch, file: str) -> str:
 
 
 def _unpack(home: Path, card: Card, source: Fetch, digests: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
-    """Unpack the card's archives in `digests`, {path: SHA-256}, into `home`/files."""
+    """Unpack the card's archives in `digests`, {path: SHA-256}, to `home`/files; or raise."""
     (home / "files").mkdir(exist_ok=True)
     for archive, target_folder in source.unpack.items():
         if archive not in digests:

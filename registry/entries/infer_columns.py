@@ -148,7 +148,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted relative paths of all files in a folder, without links.
+    """Return the sorted paths of a folder's files, without links; NewCardError if too many.
 
     Raises:
         NewCardError: more than `MAX_FILES` files.

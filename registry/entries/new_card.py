@@ -209,7 +209,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
 
 
 def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
-    """Return ", records: N" for a split of one file; "" if not counted."""
+    """Return ", records: N" for a split of one file; "" if not counted; else NewCardError."""
     if "*" in pattern or proposal.adapter == "coco_folder":
         return ""
     try:

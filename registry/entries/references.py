@@ -82,7 +82,7 @@ class _Block:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return {key: BibTeX entry}, the first of each key, with @string expanded.
+    """Return {key: BibTeX entry}, the first of each key, @string expanded; else BibtexError.
 
     Raises:
         BibtexError: an entry without a key, or one that does not end.

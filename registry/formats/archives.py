@@ -67,7 +67,7 @@ def unpack(
     skip: Callable[[str], None] | None = None,
     is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> list[str]:
-    """Unpack the wanted members into the empty `folder`; return the unwanted members' names.
+    """Unpack wanted members into the empty `folder`; return unwanted names; else ArchiveError.
 
     Args:
         path: a zip or tar archive.

@@ -35,7 +35,7 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield {column: value} of each row; short floats become short decimals (0.1).
+    """Yield {column: value} per row, short floats as short decimals (0.1); else ColumnarError.
 
     Args:
         path: the file, Parquet or Arrow by its suffix.

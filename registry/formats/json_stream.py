@@ -181,7 +181,7 @@ def _first_byte(path: Path) -> bytes:
 
 
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, value) of each non-empty line of a JSON Lines file.
+    """Yield (line number, value) of each non-empty JSON line; JsonStreamError if invalid.
 
     Args:
         bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.

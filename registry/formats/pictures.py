@@ -138,7 +138,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] | None = None) -> Image:
-    """Return an image file's first frame as upright 8-bit RGB on white.
+    """Return an image file's first frame as upright 8-bit RGB on white; else PictureError.
 
     Levels of 16 bits are brought to 8 by their upper byte, as Pillow does with 16-bit colours; a camera's note on which side is up is
     followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.

@@ -33,7 +33,7 @@ def text_lines(handle: TextIO) -> Iterator[str]:
 
 
 def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of each non-empty CSV or TSV row, the header first.
+    """Yield (line number, cells) of each non-empty row, header first; else TextTableError.
 
     Tabs separate the cells of `.tsv`, commas those of other files.
 

@@ -29,7 +29,7 @@ class _RefusedError(Exception):
 
 
 def read_pickle(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """Return a pickle's plain values; arrays of numbers come as `Array`.
+    """Return a pickle's plain values, number arrays as `Array`; UnpickleError if refused.
 
     Raises:
         UnpickleError: missing, too large, truncated or corrupt, or it names anything beyond numpy's array reconstruction.

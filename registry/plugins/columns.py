@@ -53,7 +53,7 @@ def mark_of(column: str) -> str | None:
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {positional parameter: column name that it reads, or None if it reads none}.
+    """Return {positional parameter: column that it reads, None if none}; else PluginError.
 
     Raises:
         PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
