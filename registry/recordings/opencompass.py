@@ -146,7 +146,7 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _wording(prompt: Any) -> tuple[str, str]:
-    """Return (last question, whole prompt) of a text or turns; ("", "") for other types."""
+    """Return (last user turn, whole prompt); "" for other types, an error for several rounds."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):
