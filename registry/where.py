@@ -65,7 +65,7 @@ class WhereError(Exception):
 
 
 class ValueOfFieldError(Exception):
-    """Error that a value of `meta` is compared with a number and is none."""
+    """Error that a value of `meta` that is compared with a number is no number."""
 
 
 class Expression:

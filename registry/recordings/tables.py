@@ -189,7 +189,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return (column names, rows of cells) of JSON by columns; ([], []) if it is none."""
+    """Return (column names, rows of cells) of column-wise JSON; ([], []) for other content."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
