@@ -190,7 +190,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply each perturbation to one readable sample per dataset; StageError for a bad result.
+    """Apply each perturbation to the first sample it fits per dataset; StageError if bad.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -208,7 +208,7 @@ def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFol
 
 
 def part_seed_id(sample_id: str, number: int) -> str:
-    """Return the seed id of a sample's image or text number `number`; of 0 its own id."""
+    """Return the id that seeds image or text `number` of a sample; for 0 the sample's id."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
@@ -256,7 +256,7 @@ class PerturbedFolder:
         return _Pictures(images, all_ids(row["image_id"] for row in self._rows.values())) if images.is_dir() else None
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return a sample, unchanged images being the dataset's; None if the folder lacks it."""
+        """Return a sample's perturbed input, unchanged images from `dataset`; None if not here."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
             return None
@@ -337,7 +337,7 @@ class DatasetFolder:
         return None if data is None else decode_image(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """Return the bytes of a row's only image; None without one, BrokenSampleError: several.
+        """Return the bytes of a row's only image; None without one, BrokenSampleError for several.
 
         Raises:
             BrokenSampleError: it is missing, or there are several.
@@ -428,7 +428,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return, by sample id, the index of a row of another image and group; absent if none.
+    """Return {sample id: index of a row with an unrelated image}, as far as there is one.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

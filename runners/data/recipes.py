@@ -87,7 +87,7 @@ class MergedPairs:
             self.drop({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
 
     def curate(self, folders: Sequence[Path], reviews: Path, unreviewed: Choice, lone: Choice) -> dict[str, Any]:
-        """Drop the test questions that people rejected; return the facts of the review."""
+        """Drop test pairs that reviews rejected, or left unreviewed if so set; return the facts."""
         try:
             curated = curate(self.samples.to_pylist(), folders, reviews, unreviewed=unreviewed, lone=lone)
         except CurationError as error:
