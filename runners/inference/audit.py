@@ -192,7 +192,7 @@ class _Drawn(NamedTuple):
 
 
 class _Shelf(StoredAnswers):
-    """Stored answers of one folder before the model's others; new parts stay in memory."""
+    """Stored answers of a model, those of one folder first; new parts stay in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
         self.recomputed: dict[bytes, Part] = {}
@@ -359,7 +359,7 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether two top-token texts agree in the first and half of the tokens everywhere.
+    """Return whether two top-token texts share the first and half of the tokens everywhere.
 
     About equally likely tokens change places by rounding.
     """
