@@ -168,7 +168,10 @@ def _models(path: Path, column: str, mtime_ns: int) -> tuple[str, ...]:
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return a table's column names; [] if the file is no table."""
+    """Return a table's column names; [] if the file is no table or has no rows.
+
+    Of Parquet and Arrow files the schema is read, whether they have rows or not.
+    """
     if path.suffix not in ALL_SUFFIXES:
         return []
     if path.suffix != ".json":

@@ -93,10 +93,7 @@ def parse_dvc_file(text: str | bytes | None, where: str) -> dict[str, Any]:
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Return a record of DVC's run cache: cmd, deps, params, outs; else DvcStateError.
-
-    Raises DvcStateError if it is malformed.
-    """
+    """Return a record of DVC's run cache: cmd, deps, params, outs; else DvcStateError."""
     raw: dict[str, Any] = _parse_yaml(_text(path), str(path))
     _check(_Stage, raw, str(path), "a record of a run")
     return raw

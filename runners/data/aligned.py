@@ -41,7 +41,7 @@ class Samples:
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def filter_table(self, table: pa.Table) -> pa.Table:
-        """Return the table without the rows of those samples of the dataset that are not here."""
+        """Return the table without rows about samples of the dataset that this object lacks."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
@@ -118,8 +118,6 @@ class Samples:
 
     def codes(self, name: str) -> Floats:
         """Return (n,) indices of a field's values in their sorted order; NaN without a value.
-
-        Values are sorted.
 
         A sample without a `group` is its own group.
         """

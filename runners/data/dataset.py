@@ -102,7 +102,10 @@ class Variant:
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: VariantInput, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Return a one-image sample's perturbed (image, question); None if it does not apply."""
+        """Return a one-image sample's perturbed (image, question); None if it does not apply.
+
+        The clean variant changes nothing. PluginFailedError if the plugin raises, StageError if it returns something malformed.
+        """
         if self.function is None:
             return image, item.question
         file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
@@ -164,6 +167,8 @@ class Variant:
 
 def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
     """Return a Variant, with its plugin loaded, per entry of a stage's parameters, in order.
+
+    StageError if a plugin declares no valid MODALITY.
 
     Args:
         folders_by_variant: variant -> dataset -> folder, for variants made by stages of their own.
@@ -299,7 +304,7 @@ class DatasetFolder:
 
     @cached_property
     def unrelated(self) -> dict[str, int]:
-        """Return {sample id: row of an unrelated sample with as many images}; absent if none."""
+        """Return {sample id: row of an unrelated sample with as many images}, where there is one."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
@@ -391,7 +396,10 @@ class _Pictures:
     """Encoded images by id, from Parquet files, with a cache of row groups."""
 
     def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
-        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes."""
+        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes.
+
+        StageError if a file is not a table of images; an id that is not found is no error here.
+        """
         self._lock = threading.Lock()
         self._keep = keep
         self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
@@ -428,7 +436,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return {sample id: index of a row with an unrelated image}, as far as there is one.
+    """Return {sample id: index of a row with an unrelated image}, where there is one.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

@@ -40,6 +40,8 @@ class Block:
     def read_internals(self, internals: Sequence[Internal]) -> Iterator[tuple[NDArray[np.int64], dict[str, pa.ChunkedArray]]]:
         """Yield ((k,) row numbers, column by name) of model internals, some rows at a time.
 
+        Nothing comes if none are stored. StageError if a sample has no answer.
+
         One part is in memory at a time. A drawn column holds lists over draws; null if a draw is missing.
         """
         if self.internals is None:

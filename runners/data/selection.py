@@ -68,7 +68,7 @@ class StageSelection:
         return answer is True
 
     def mark(self, sample: Sample) -> Sample:
-        """Mark a selected sample as uncertain or not in its meta, or turn it into that question.
+        """Mark a selected sample in its meta as uncertain or not, or make it ask whether it is.
 
         Note it if a disjoint dataset selects it too. Without `uncertain` and a prompt it stays as it is.
         """

@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> AuditReport:
-    """Return a comparison of at most `max_parts` random stored parts, computed anew.
+    """Compare up to `max_parts` random stored parts with recomputed ones; return a report.
 
     Args:
         max_parts: maximum number of answer parts to compute again, over all folders and kinds.

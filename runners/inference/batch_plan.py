@@ -145,7 +145,9 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
-    """Return batches of tasks alike in parts, images and having options, of similar length.
+    """Return batches of tasks with equal parts and number of images, of similar length.
+
+    Questions with options and open ones are kept apart.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
