@@ -29,7 +29,7 @@ class ProjectError(Exception):
 
 
 def is_hidden(character: str) -> bool:
-    """Return whether a character is invisible: control, direction, unassigned."""
+    """Return whether a character is invisible, such as a control; line feed and tab are not."""
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
         return False

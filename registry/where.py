@@ -65,7 +65,7 @@ class WhereError(Exception):
 
 
 class ValueOfFieldError(Exception):
-    """Error that a value of `meta` is compared with a number and is none."""
+    """Error that a value of `meta` that is compared with a number is no number."""
 
 
 class Expression:
@@ -125,7 +125,10 @@ def meta_keys(expression: Expression) -> set[str]:
 
 
 def verdict(expression: Expression) -> Verdict:
-    """Return a function from a sample to True, False, or None if undefined."""
+    """Return a function from a sample to True, False, or None if undefined.
+
+    The function raises ValueOfFieldError if it compares a text of `meta` with a number.
+    """
     return _verdict(expression.tree)
 
 

@@ -13,7 +13,7 @@ LAUNCHED = "QUALM_LAUNCHED"
 
 
 def _launch(launcher: str, key: str) -> int:
-    """Have the launcher of the settings start this stage's processes, here and on other machines; its exit status."""
+    """Start this stage's processes by the settings' launcher; return its exit status."""
     import shlex
 
     command = [*shlex.split(launcher), sys.executable, "-P", "-m", "qualm.runners", key]

@@ -145,7 +145,10 @@ def _listed(value: Any) -> list[str]:
 
 
 def _draws(answers: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
-    """Return {"text": answer} per answer, with "thinking" if as many thoughts are given."""
+    """Return a dict per answer: its text, None after thinking alone, and `thinking` if given.
+
+    With several answers, `thoughts` count only if there are as many; those of a single answer are joined.
+    """
     if len(answers) == 1 and thoughts:
         thoughts = ["\n\n".join(thoughts)]
     if len(thoughts) != len(answers):
@@ -158,7 +161,10 @@ def _draws(answers: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
 
 
 def _read_signals(record: Record, metadata: Mapping[str, Any], answers: list[str]) -> None:
-    """Set `record.draws` from the answers and the signals that Qualm exported."""
+    """Set `draws` from the answers and the signals that Qualm exported, and the image count.
+
+    MalformedRowError if the signals are not as many as the answers.
+    """
     signals = json.loads(metadata[KEY], object_pairs_hook=reject_duplicate_keys)
     if not isinstance(signals, list) or len(signals) != len(answers):
         raise MalformedRowError(f"damaged '{KEY}'", f"expected signals of {len(answers)} answers, got {excerpt(signals)}")
@@ -168,7 +174,7 @@ def _read_signals(record: Record, metadata: Mapping[str, Any], answers: list[str
 
 
 def _find_right_option(record: Record, row: Mapping[str, Any]) -> None:
-    """Set the record's right option, or `doubt`; drop options that are none.
+    """Set the right option, or `doubt`; replace options that only repeat the references.
 
     A list that only repeats the references is no list of options.
     """

@@ -133,7 +133,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _text(prompt: Any, record: Record) -> str:
-    """Return an input's text; set the record's number of images and that they lack."""
+    """Return an input's text; set the record's image count, and `lacking` if it has images."""
     prompt = prompt if isinstance(prompt, Mapping) else {}
     media = prompt.get("multimedia_content")
     parts = media.get("media_objects") or [] if isinstance(media, Mapping) else []

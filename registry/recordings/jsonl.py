@@ -16,10 +16,10 @@ HEAD = 20
 """Lines by which a file's format is told."""
 
 
-def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
+def rows(path: Path, separator: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
     """Yield ("FILE:LINE", object) of each non-empty line, or a Fault if it is no object.
 
-    A trailing `between` of a line is dropped.
+    A trailing `separator` of a line is dropped.
     """
     number = 0
     with path.open("rb") as handle:
@@ -34,7 +34,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
             if not line.strip():
                 continue
             try:
-                value = json.loads(line.strip().removesuffix(between), object_pairs_hook=reject_duplicate_keys)
+                value = json.loads(line.strip().removesuffix(separator), object_pairs_hook=reject_duplicate_keys)
             except (ValueError, RecursionError) as error:
                 yield Fault(where, "not JSON", str(error))
                 continue
@@ -44,15 +44,15 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
                 yield Fault(where, "not an object", type(value).__name__)
 
 
-def keys(path: Path, between: bytes = b"") -> set[str]:
+def keys(path: Path, separator: bytes = b"") -> set[str]:
     """Return all keys in the first 20 lines' objects; empty if unreadable.
 
     Args:
-        between: as in `rows`.
+        separator: as in `rows`.
     """
     names: set[str] = set()
     try:
-        for item in islice(rows(path, between), HEAD):
+        for item in islice(rows(path, separator), HEAD):
             names |= set(item[1]) if isinstance(item, tuple) else set()
     except OSError:
         return set()

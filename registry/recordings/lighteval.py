@@ -126,7 +126,7 @@ def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], 
 
 
 def _take_options(record: Record, choices: list[str]) -> None:
-    """Set a record's options to those lettered in its question, if they fit, or `choices`."""
+    """Set a record's options: `choices`, or matching lettered ones, cut out of its question."""
     question, options = parse_lettered(record.question) or ("", ())
     named = zip(LETTERS, options, choices, strict=False)
     if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):

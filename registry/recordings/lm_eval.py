@@ -38,7 +38,10 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def run_and_task(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
-    """Return {(run, task)} of a file: run is its folder or date, task is from its name."""
+    """Return {(run, task)} of a file: one pair for its folder, one for the date in its name.
+
+    If its name does not match `pattern`, the only pair is (folder, whole name).
+    """
     match = pattern.fullmatch(path.stem)
     if match is None:
         return frozenset({(path.parent.name, path.stem)})
@@ -129,7 +132,10 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 
 def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
-    """Return the log-likelihood of each [number, flag] response; None if one is no such pair."""
+    """Return each [number, flag] response's log-likelihood; None if any is no such pair.
+
+    MalformedRowError if a number is NaN.
+    """
     likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
@@ -160,7 +166,10 @@ def generated_texts(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each answer's columns with the signals under Qualm's key in `row`, if any."""
+    """Return each answer's columns with the signals under Qualm's key in `row`, if any.
+
+    MalformedRowError if the signals are not as many as the answers.
+    """
     own_columns = row.get(KEY)
     if own_columns is None:
         return native
@@ -187,7 +196,7 @@ def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> st
 
 
 def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
-    """Return the options' texts: `options` if as many as continuations, else these."""
+    """Return `options` as texts if there is one per continuation, else the continuations."""
     if isinstance(options, dict):
         options = options.get("text")
     if isinstance(options, list) and len(options) == len(continuations) and all(isinstance(c, str) for c in options):

@@ -45,7 +45,9 @@ ROW = "prediction"
 
 
 def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
-    """Return {(model or folder, task)} of a table; None without id and answer columns.
+    """Return {(run, task)} of a table, by model column or path; None unless it has answers.
+
+    An id column and an answer column are needed.
 
     Raises:
         RecordingError: two columns could be the answer.
@@ -127,7 +129,7 @@ def _take_image(record: Record, cell: Any) -> None:
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text: "" for None, whole floats without `.0`."""
+    """Return a cell as text: "" for None or NaN, whole floats without `.0`."""
     if cell is None or cell != cell:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -166,7 +168,10 @@ def _models(path: Path, column: str, mtime_ns: int) -> tuple[str, ...]:
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return a table's column names; [] if the file is no table."""
+    """Return a table's column names; [] if the file is no table or has no rows.
+
+    Of Parquet and Arrow files the schema is read, whether they have rows or not.
+    """
     if path.suffix not in ALL_SUFFIXES:
         return []
     if path.suffix != ".json":
@@ -179,7 +184,10 @@ def columns_of(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield ("FILE:LINE", row) or a Fault for each row of a table of any format."""
+    """Yield (place, row) or a Fault for each row of a table of any format.
+
+    The place is "FILE:LINE", or "FILE[KEY]" in a JSON value.
+    """
     if path.suffix != ".json":
         yield from rows(path)
         return

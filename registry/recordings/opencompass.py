@@ -138,7 +138,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (label, value) of an entry's options with their likelihoods."""
+    """Yield (key, value) of an entry's options: keys "label: A", or labels with likelihoods."""
     yield from ((name, value) for name, value in entry.items() if name.startswith(LABEL))
     nested = entry.get("origin_prediction")
     if isinstance(nested, Mapping):
@@ -146,7 +146,7 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _wording(prompt: Any) -> tuple[str, str]:
-    """Return (last question, whole prompt) of a text or turns; ("", "") for other types."""
+    """Return (last user turn, whole prompt); "" for other types, an error for several rounds."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):

@@ -58,7 +58,7 @@ def option_index(target: Sequence[str], options: Sequence[str], answer_is: str =
 
 
 def take_options(record: Record, options: Sequence[str], place: int | None = None, answer_is: str = "auto") -> bool:
-    """Set a record's options and drop its references if one fits; return whether one does.
+    """Return whether an option fits the references; if so, set options, drop references.
 
     Args:
         place: index of the right option, if it is known without the target.

@@ -216,7 +216,7 @@ def _files(source: Path) -> Iterator[Path]:
 def _run_names(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
     """Return all run names, those that contain `wanted` first.
 
-    Names that contain `wanted` come first, then names of more files: a model's name before a date.
+    Otherwise names of more files come first: a model's name before a date.
     """
     files = Counter(run for part in parts for run in {r for r, _ in part.names})
     return sorted(files, key=lambda run: (wanted not in run, -files[run], run))

@@ -176,7 +176,7 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
-    """Return {"verdict": number} of the first of `names` among a row's keys; {} if none.
+    """Return {"verdict": number} of the first key that is or ends in one of `names`; else {}.
 
     A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
 

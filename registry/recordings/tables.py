@@ -45,7 +45,10 @@ class Formula(str):
 
 
 def columns(path: Path) -> list[str]:
-    """Return a table's column names; [] if the file is no table."""
+    """Return a table's column names; [] if the file is no table or has no rows.
+
+    Of Parquet and Arrow files the schema is read, whether they have rows or not.
+    """
     try:
         if path.suffix == ".json":
             return _json_columns(path)
@@ -58,7 +61,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield ("FILE:LINE", {column: cell}) per row, or a Fault; empty cells are None.
+    """Yield (place, {column: cell}) per row of a table, or a Fault; empty cells are None.
 
     Raises:
         RecordingError: it is not such a table, or unpacks to too much.
@@ -189,7 +192,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return (column names, rows of cells) of JSON by columns; ([], []) if it is none."""
+    """Return (column names, rows of cells) of column-wise JSON; ([], []) for other content."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
@@ -201,7 +204,7 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return the column names of a JSON table; [] if it is none."""
+    """Return the column names of a JSON table; [] if it is no table."""
     with path.open(encoding="utf-8", errors="replace") as handle:
         start = handle.read(1 << 16)
     bare = start.lstrip()

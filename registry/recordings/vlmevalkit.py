@@ -120,7 +120,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text: "" for None, whole floats without `.0`."""
+    """Return a cell as text: "" for None or NaN, whole floats without `.0`."""
     if cell is None or cell != cell:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

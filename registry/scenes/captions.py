@@ -9,7 +9,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def caption(scene: Scene) -> str:
-    """Return a paragraph on a scene's objects and positions, always the same.
+    """Describe a scene's objects and their positions in a paragraph, without randomness.
 
     Objects are listed from left to right. Each is placed in one of nine fields of the image and, from the second on, relative to the one
     before it, by the scene's relations.

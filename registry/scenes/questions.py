@@ -220,7 +220,7 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
 
 
 def only_one(scene: Scene, side: str, j: int) -> int | None:
-    """Return the index of the only object on a side of j, others opposite; else None."""
+    """Return the only object on a side of j, by index, if all others are opposite; else None."""
     here, opposite = (set(scene["relationships"][one][j]) for one in (side, OPPOSITES[side]))
     others = set(range(len(scene["objects"]))) - {j}
     return next(iter(here)) if len(here) == 1 and not here & opposite and here | opposite == others else None
@@ -260,7 +260,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Draw (question on where an object is from another, wrong options); or None.
+    """Draw ((question on where one object is, answer, objects), wrong options); or None.
 
     None if no two objects are far enough apart.
     """

@@ -33,7 +33,7 @@ def sign(value: str, readable: bool) -> dict[str, Any]:
 
 
 def draw_on_table(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
-    """Draw an object's readable trail and puddle on `canvas`, in place.
+    """Draw an object's trail and puddle on `canvas`, in place, if its signs are readable.
 
     Args:
         canvas: (pixels, pixels, 3), linear light, the table alone.
@@ -102,7 +102,7 @@ def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
 
 
 def _hatch(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw countless scratches on the window, in place, the same for each position.
+    """Draw countless scratches on the window, in place, seeded by the object's position.
 
     Arguments as in `draw_scratches`.
     """

@@ -30,13 +30,13 @@ SHORT = 4
 
 
 def foggy(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Return the image blended into grey, of which a tenth remains."""
+    """Return the image blended into grey, with a tenth of its contrast left."""
     grey, share = FOG
     return np.rint(grey + share * (pixels.astype(np.float64) - grey)).astype(np.uint8)
 
 
 def tiled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Return the image as 7 x 7 flat tiles, each of the colour of a random pixel in it."""
+    """Return the image as a grid of 7 x 7 flat tiles, each the colour of a random pixel in it."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     place = rng.random((2, TILES, TILES))
@@ -61,7 +61,7 @@ def barred(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Return the image with its 4 x 4 blocks permuted; edges left over stay."""
+    """Return the image cut into a 4 x 4 grid whose blocks are permuted; leftover edges stay."""
     high, wide = (n // PARTS for n in pixels.shape[:2])
     result = pixels.copy()
     for to, of in enumerate(rng.permutation(PARTS * PARTS)):

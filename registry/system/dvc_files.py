@@ -93,10 +93,7 @@ def parse_dvc_file(text: str | bytes | None, where: str) -> dict[str, Any]:
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Return a record of DVC's run cache: cmd, deps, params, outs; else DvcStateError.
-
-    Raises DvcStateError if it is malformed.
-    """
+    """Return a record of DVC's run cache: cmd, deps, params, outs; else DvcStateError."""
     raw: dict[str, Any] = _parse_yaml(_text(path), str(path))
     _check(_Stage, raw, str(path), "a record of a run")
     return raw
@@ -137,10 +134,7 @@ def find_records(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
 
 
 def read_config(root: Path, shared: bool = False) -> dict[str, Any]:
-    """Return DVC's settings as nested dicts; if `shared`, only those that git has.
-
-    If `shared`, only those of `.dvc/config`.
-    """
+    """Return DVC's settings as nested dicts; if `shared`, only those in `.dvc/config`."""
     from dvc.config import Config
 
     with dvc_errors(f"{root / '.dvc' / 'config'}: not a DVC configuration", "correct it, or restore it from git"):
@@ -206,7 +200,7 @@ _adapter = cache(partial(TypeAdapter[Any]))
 
 
 def _restore(where: str | Path) -> str:
-    """Return what to do about a malformed file, or one of a commit ("PATH at COMMIT")."""
+    """Return advice on a malformed file, or on one of a commit ("PATH at COMMIT")."""
     if re.search(r" at [0-9a-f]{7,40}$", str(where)):
         return "compare with another revision"
     if str(where).endswith(".dvc"):

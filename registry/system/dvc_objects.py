@@ -125,7 +125,9 @@ def damaged_objects(root: Path, md5: str) -> list[Path]:
 
 
 def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
-    """Move a damaged output and its cache files to a new folder; return the folder.
+    """Move an output and its damaged cache objects to a new folder; return the folder.
+
+    An output that is a symbolic link is deleted.
 
     DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.
     """
@@ -173,7 +175,7 @@ def _link_file(source: Path, place: Path) -> None:
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a path below `folder` leads, links followed, into it or DVC's cache.
+    """Return whether a path is below `folder` and resolves into it or into DVC's cache.
 
     No other link is followed: it could show a file of this machine to whoever sees the results.
 

@@ -39,12 +39,14 @@ class RemoteStore:
         self._repo.close()
 
     def has(self, hashes: Collection[str]) -> set[str]:
-        """Return those of the MD5s whose objects the remote has, by name."""
+        """Return the subset of MD5s under which the remote has an object; contents are unread."""
         with self._errors():
             return set(self._odb.oids_exist(set(hashes))) if hashes else set()
 
     def put(self, hashes: Collection[str]) -> set[str]:
         """Send objects from the cache to the remote; return the MD5s that failed.
+
+        What has arrived of a failed object is deleted from the remote.
 
         Folders are sent after their files.
         """

@@ -28,7 +28,7 @@ class Guarded:
             self.write(text)
 
     def __eq__(self, other: object) -> bool:
-        """Equal the stream behind it, as absl needs at exit to keep `sys.stderr` open."""
+        """Return whether `other` is this stream or the one behind it; absl needs that at exit."""
         return other is self or other is self.rich_proxied_file
 
     def __hash__(self) -> int:

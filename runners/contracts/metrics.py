@@ -38,7 +38,7 @@ def chosen_rows(is_calibration: Floats, rows: str) -> Floats:
 
 
 def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
-    """Return two arrays (n,): 1.0 where a row's whole group is right, else 0.0; group sizes.
+    """Return per row 1.0 if its whole group is right, else 0.0, and its group's size.
 
     >>> whole_groups(np.array([1.0, 1, 0]), np.array([7.0, 7, 3]))
     (array([1., 1., 0.]), array([2., 2., 1.]))

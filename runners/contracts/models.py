@@ -168,7 +168,7 @@ class Model(Protocol):
         """Tokenise prompts and process images of a batch; called from several threads."""
 
     def load(self) -> torch.nn.Module:
-        """Read the weights and return the module, once; the caller moves it to the device."""
+        """Read the weights and return the module; called once; the caller moves it to the device."""
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         """Return a dict part name -> Part for each request, in order.

@@ -63,9 +63,7 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield lists of rows, each as long as the missing pairs require at `each` pairs a row.
-
-        Without a limit there is one batch.
+        """Yield batches of rows, sized by the pairs still missing; without a limit a single one.
 
         With a limit, rows come in an order drawn by the seed, so that a larger limit only adds pairs. The second and later batches
         allow for the share of rows that became pairs so far.

@@ -55,7 +55,7 @@ def internal_parts(column: str, n_draws: int) -> list[str]:
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
-    """Return (signal, draw number) of a part inside the model; 0: greedy; None for others."""
+    """Return (signal, draw number, 0: greedy) of a hidden-states or attention part, or None."""
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
@@ -68,7 +68,7 @@ def is_signal(part: str) -> bool:
 
 
 def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
-    """Return the parts (answer, draws) that a signal is about; () for prompts and no signals.
+    """Return the parts (answer, draws) that a signal is about; () for prompt signals, answers.
 
     `draws` is the number of draws of the sample, which matters for signals about all of them.
 
@@ -101,7 +101,7 @@ def family_of(kind: str) -> str:
 
 
 def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
-    """Return the `numbers[0]` top log-probabilities of each token; None if malformed.
+    """Split flat top log-probabilities into a list per token; None if missing or malformed.
 
     Args:
         logprobs: stored flat, k per position.

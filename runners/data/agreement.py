@@ -19,6 +19,8 @@ Votes = Sequence[Sequence[str]]
 def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
     """Return Wilson's (low, high) interval of the share successes / n; None for n = 0.
 
+    ValueError unless 0 <= successes <= n.
+
     (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n), within [0, 1]. Items are assumed independent.
     (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927)
     """
@@ -50,6 +52,8 @@ def _agreeing(labels: Sequence[str]) -> float:
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
     """Return Cohen's kappa, (p_o - p_e) / (1 - p_e); None without items or if p_e = 1.
 
+    ValueError if the raters have different numbers of labels.
+
     0 is agreement as by chance. p_e is from each rater's own shares; it is 1 if both always gave the same label.
     (Cohen, "A coefficient of agreement for nominal scales", 1960)
     """
@@ -67,7 +71,7 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
 def fleiss_kappa(votes: Votes) -> float | None:
     """Return Fleiss' kappa; None without items, with < 2 labels each, or one label only.
 
-    Every item must have equally many labels.
+    Every item must have equally many labels, else ValueError.
     (Fleiss, "Measuring nominal scale agreement among many raters", 1971)
     """
     sizes = {len(v) for v in votes}
@@ -102,7 +106,7 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return (low, high) of a coefficient by jackknife; None if undefined or < 5 items.
+    """Return a coefficient's jackknife (low, high); None if undefined, constant or < 5 items.
 
     Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
     fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing

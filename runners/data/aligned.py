@@ -41,7 +41,7 @@ class Samples:
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def filter_table(self, table: pa.Table) -> pa.Table:
-        """Return a table without rows about those samples of the dataset that are not among these."""
+        """Return the table without rows about samples of the dataset that this object lacks."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
@@ -77,7 +77,7 @@ class Samples:
 
     @cached_property
     def uncertain(self) -> Floats:
-        """Return (n,) 1.0 if uncertain, by `uncertain:` (NaN: unknown), else if unanswerable."""
+        """Return (n,) 1.0 if marked uncertain (NaN: unmarked); if none is marked, if unanswerable."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -106,7 +106,7 @@ class Samples:
         return values
 
     def texts(self, name: str) -> pa.Array:
-        """Return `values(name)` as an Arrow array; `pictures` counts a sample's images."""
+        """Return `values(name)` as an Arrow array; the name `pictures` counts a sample's images."""
         if name == COUNTED:
             return pa.array([str(len(picture_ids(image_id))) for image_id in self.table["image_id"].to_pylist()], pa.string())
         if name not in self.table.column_names or name == "meta":
@@ -118,8 +118,6 @@ class Samples:
 
     def codes(self, name: str) -> Floats:
         """Return (n,) indices of a field's values in their sorted order; NaN without a value.
-
-        Values are sorted.
 
         A sample without a `group` is its own group.
         """
@@ -170,7 +168,7 @@ def check_fields(spec_key: str, fields: Sequence[str], datasets: Sequence[Sample
 
 
 def score_stage(stage: Stage) -> Stage | None:
-    """Return the spec's `score` stage; None without one, or while datasets are to be made."""
+    """Return the spec's `score` stage; None without one, or until all its datasets are made."""
     if not Path("specs", stage.spec, "stages", "score.json").is_file():
         return None
     score = read_stage(f"{stage.spec}/score", stage.settings)
@@ -247,7 +245,10 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
 
 
 def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """Place list i of a column in row rows[i] of an array (n, width); NaN elsewhere."""
+    """Return an (n, width) array with list i of a column in row rows[i], padded with NaN.
+
+    StageError if a list is longer than `width`.
+    """
     result = np.full((n, width), np.nan)
     values, lengths = flatten_lists(column)
     if lengths.max(initial=0) > width:

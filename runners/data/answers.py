@@ -130,7 +130,7 @@ def open_segments(folder: Path, touch: bool = True) -> Segments:
 
 
 class StoredAnswers(ABC):
-    """Store of answers' parts in some folders, by key; LostError if a key taken is missing.
+    """Store of answers' parts in some folders, by key; taking a missing one raises LostError.
 
     Opening checks all segments and keeps 40 bytes per part in memory.
 
@@ -162,10 +162,7 @@ class StoredAnswers(ABC):
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """Return the stored parts of these keys, in order, as `VALUES`; LostError if any is gone.
-
-        Raises LostError if one has disappeared.
-        """
+        """Return the stored parts of these keys, in order, as `VALUES`; LostError if any is gone."""
         for attempt in range(MAX_ATTEMPTS):
             if attempt:  # others may have merged what we knew into what we do not know yet
                 time.sleep(0.02 * attempt)
@@ -310,7 +307,7 @@ class Store(StoredAnswers):
         return sorted(names)
 
     def _writable(self) -> Path:
-        """Return the folder to write to: of this release and its libraries, and not refused."""
+        """Return the folder to write to, named by model and versions, past any refused one."""
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         # A refused folder is never written to again: new answers beside bad ones would be refused with them.
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
@@ -350,7 +347,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
-    """Return (part of an answer, fields with impossible numbers None; what was wrong or "")."""
+    """Return (part with impossible numbers set to None, what was wrong or "")."""
     table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:

@@ -38,7 +38,7 @@ class BalancedDraw:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return numbers of samples drawn and left out, by message of the stage's record."""
+        """Return {message of the stage's record: number of samples drawn per class, or left out}."""
         left_out = {"left out (balance)": self.left_out, "left out (of no class)": self.undefined}
         return {f"{TAKEN}({name})": n for name, n in self.taken.items()} | {why: n for why, n in left_out.items() if n}
 

@@ -102,7 +102,10 @@ class Variant:
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: VariantInput, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Return a one-image sample's perturbed (image, question); None if it does not apply."""
+        """Return a one-image sample's perturbed (image, question); None if it does not apply.
+
+        The clean variant changes nothing. PluginFailedError if the plugin raises, StageError if it returns something malformed.
+        """
         if self.function is None:
             return image, item.question
         file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
@@ -165,6 +168,8 @@ class Variant:
 def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
     """Return a Variant, with its plugin loaded, per entry of a stage's parameters, in order.
 
+    StageError if a plugin declares no valid MODALITY.
+
     Args:
         folders_by_variant: variant -> dataset -> folder, for variants made by stages of their own.
     """
@@ -190,7 +195,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply each perturbation to one readable sample per dataset; StageError for a bad result.
+    """Apply each perturbation to the first sample it fits per dataset; StageError if bad.
 
     Raises:
         StageError: a perturbation breaks its contract.
@@ -208,7 +213,7 @@ def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFol
 
 
 def part_seed_id(sample_id: str, number: int) -> str:
-    """Return the seed id of a sample's image or text number `number`; of 0 its own id."""
+    """Return the id that seeds image or text `number` of a sample; for 0 the sample's id."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
@@ -256,7 +261,7 @@ class PerturbedFolder:
         return _Pictures(images, all_ids(row["image_id"] for row in self._rows.values())) if images.is_dir() else None
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return a sample, unchanged images being the dataset's; None if the folder lacks it."""
+        """Return a sample's perturbed input, unchanged images from `dataset`; None if not here."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
             return None
@@ -299,7 +304,7 @@ class DatasetFolder:
 
     @cached_property
     def unrelated(self) -> dict[str, int]:
-        """Return {sample id: row of an unrelated sample with as many images}; absent if none."""
+        """Return {sample id: row of an unrelated sample with as many images}, where there is one."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
@@ -337,7 +342,7 @@ class DatasetFolder:
         return None if data is None else decode_image(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """Return the bytes of a row's only image; None without one, BrokenSampleError: several.
+        """Return the bytes of a row's only image; None without one, BrokenSampleError for several.
 
         Raises:
             BrokenSampleError: it is missing, or there are several.
@@ -391,7 +396,10 @@ class _Pictures:
     """Encoded images by id, from Parquet files, with a cache of row groups."""
 
     def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
-        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes."""
+        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes.
+
+        StageError if a file is not a table of images; an id that is not found is no error here.
+        """
         self._lock = threading.Lock()
         self._keep = keep
         self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
@@ -428,7 +436,7 @@ class _Pictures:
 
 
 def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return, by sample id, the index of a row of another image and group; absent if none.
+    """Return {sample id: index of a row with an unrelated image}, where there is one.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

@@ -41,7 +41,7 @@ class DatasetWriter:
     """Writes `samples.parquet` and `images/` of a dataset, and counts both in the stage."""
 
     def __init__(self, stage: Stage, bad: BadRecords) -> None:
-        """Start with an empty folder in the stage's scratch folder."""
+        """Create an empty folder in the stage's scratch folder, deleting an earlier one."""
         self.stage, self.name, self.bad = stage, stage.params["dataset"], bad
         self.folder = stage.scratch / "dataset"
         self.table = self.folder / "samples.parquet"
@@ -57,7 +57,7 @@ class DatasetWriter:
         return [as_sample(row) for row in iterate_rows(self.table, SAMPLES)]
 
     def write(self, items: Iterable[Image | Sample], selection: StageSelection, selects: Callable[[Sample], bool]) -> None:
-        """Write an adapter's images and samples that `selects` takes; StageError for none.
+        """Write the samples that `selects` takes, and images; StageError if the source has none.
 
         Raises:
             StageError: an image comes twice, or there is no sample.
@@ -103,7 +103,7 @@ class DatasetWriter:
             self._keep_images(needed)
 
     def rewrite(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Replace the samples by these rows of SAMPLES; return by how many they are fewer.
+        """Replace the samples by these rows of SAMPLES; return how many fewer there are now.
 
         If they are fewer, images that none of them names are dropped.
         """

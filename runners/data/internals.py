@@ -39,7 +39,7 @@ def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[st
 
 
 def read_internals(path: Path, variant: str, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a variant's rows (keys, signals) by row group; RecordError if there is no file."""
+    """Yield a variant's rows (keys, signals) by row group; RecordError without file or column."""
     if not path.is_file():
         raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
     names = [name for name, _ in _KEY]

@@ -102,7 +102,7 @@ def parse_rating(text: str, where: str) -> float | None:
 
 
 def read_answer_labels(path: Path) -> AnswerLabels:
-    """Read rated answers from a CSV file or a folder's `labels.csv`; LabelError if none.
+    """Read rated answers from a CSV file or folder's `labels.csv`; LabelError if none exist.
 
     Raises:
         LabelError: a column is missing, a key is empty, a rating is no number from 0 to 1, or no row has a rating.

@@ -67,7 +67,7 @@ class Holding:
 
 
 def list_holdings(root: Path) -> list[Holding]:
-    """Return a checked Holding per folder of the store, last used first; [] without a store."""
+    """Check every folder of the store; return Holdings, last used first; [] without a store."""
     folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
     return sorted((_measure_folder(folder) for folder in folders), key=lambda h: -h.last_use)
 
@@ -98,6 +98,8 @@ def collect(
     grace: float | None = None,
 ) -> CollectResult:
     """Remove unwanted folders, leftovers and repeated rows; merge segments; return the counts.
+
+    After a merge it sleeps `grace` seconds, then deletes the retired segments.
 
     Args:
         root: folder of all stores.
@@ -169,7 +171,9 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbouring segments (not if `dry`), count in `done`; return bytes saved.
+    """Merge small neighbouring segments, dropping repeated rows; return bytes saved.
+
+    If `dry`, only count in `done` and return what would be saved.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.

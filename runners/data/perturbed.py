@@ -45,7 +45,7 @@ class DatasetPerturber:
         self.written: set[str] = set()
 
     def write(self, folder: Path) -> int:
-        """Write the perturbed dataset in batches; return the number of samples."""
+        """Write the samples that the perturbation applies to, in batches; return their number."""
         folder.mkdir(parents=True)
         sees = self.modality != "text"
         fit = [i for i, row in enumerate(self.rows) if not sees or row["image_id"] is not None]
@@ -139,16 +139,16 @@ class DatasetPerturber:
                 yield self._written(row, image, picture, question)
 
     def _written(
-        self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
+        self, row: Mapping[str, Any], before: PIL.Image.Image | None, after: PIL.Image.Image | None, question: str
     ) -> tuple[dict[str, Any], bytes | None]:
-        """Return (row with perturbed `picture` and question, its PNG or None if not new)."""
-        if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
+        """Return (row with new question and image id, PNG; None if unchanged or written before)."""
+        if after is None or before is None or after is before or after.tobytes() == before.tobytes():
             return {**row, "question": question}, None
-        name = pixel_digest(picture)[:32]
+        name = pixel_digest(after)[:32]
         new_row = {**row, "question": question, "image_id": name}
         if name in self.written:
             return new_row, None
         self.written.add(name)
         with io.BytesIO() as file:
-            picture.save(file, "PNG", compress_level=3)
+            after.save(file, "PNG", compress_level=3)
             return new_row, file.getvalue()

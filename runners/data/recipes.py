@@ -80,14 +80,17 @@ class MergedPairs:
         self.keep(pc.invert(pc.is_in(self.samples["pair_id"], value_set=pa.array(sorted(pairs), pa.string()))), reason)
 
     def drop_broken(self, hashes: Mapping[str, int | None]) -> None:
-        """Drop pairs with an image that cannot be decoded, which has no hash."""
+        """Drop and count pairs with an image that cannot be decoded, which has no hash."""
         broken = {image for image, value in hashes.items() if value is None}
         if broken:
             rows = self.samples.select(["image_id", "pair_id"]).to_pylist()
             self.drop({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
 
     def curate(self, folders: Sequence[Path], reviews: Path, unreviewed: Choice, lone: Choice) -> dict[str, Any]:
-        """Drop the test questions that people rejected; return the facts of the review."""
+        """Drop test pairs that reviews rejected, or left unreviewed if so set; return the facts.
+
+        StageError if the table of decisions is malformed.
+        """
         try:
             curated = curate(self.samples.to_pylist(), folders, reviews, unreviewed=unreviewed, lone=lone)
         except CurationError as error:

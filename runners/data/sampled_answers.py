@@ -40,6 +40,8 @@ class Block:
     def read_internals(self, internals: Sequence[Internal]) -> Iterator[tuple[NDArray[np.int64], dict[str, pa.ChunkedArray]]]:
         """Yield ((k,) row numbers, column by name) of model internals, some rows at a time.
 
+        Nothing comes if none are stored. StageError if a sample has no answer.
+
         One part is in memory at a time. A drawn column holds lists over draws; null if a draw is missing.
         """
         if self.internals is None:
@@ -81,7 +83,7 @@ def read_blocks(stage: Stage, reads: Sequence[str]) -> Iterator[Block]:
 
 
 def _sampled_columns(stage: Stage, ids: pa.Array, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
-    """Return by column a list of sampled values 1 to N per greedy answer; null if incomplete."""
+    """Return {column: N sampled values per greedy answer, null if fewer}; count these answers."""
     n = int(stage.params["draws"])
     place = _draw_places(ids, table, n, where)
     some, all_ = np.any(place >= 0, axis=1), np.asarray(np.all(place >= 0, axis=1))
@@ -91,10 +93,9 @@ def _sampled_columns(stage: Stage, ids: pa.Array, table: pa.Table, drawn: Mappin
 
 
 def _perturbed(ids: pa.Array, table: pa.Table, of: str, variants: str, n: int, path: str) -> pa.ChunkedArray:
-    """Return, per clean answer, [n sampled values per complete perturbed variant]; else null.
+    """Return per clean answer n sampled values of each complete variant, flat; null if none.
 
-    Each row holds a list over variants, by name, with their draws 1 to n. A variant that lacks draws is left out of the row; null if none
-    remains.
+    Variants come by name, with their draws 1 to n. A variant that lacks draws is left out of the row; null if none remains.
     """
     names = [v for v in sorted(pc.unique(table["variant"]).to_pylist()) if v != CLEAN and variants in ("all", v, v.partition("@")[0])]
     places = [np.empty((len(ids), 0, n), dtype=np.int64)]
@@ -106,7 +107,10 @@ def _perturbed(ids: pa.Array, table: pa.Table, of: str, variants: str, n: int, p
 
 
 def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[np.int64]:
-    """Return (samples, draws) row numbers of each sampled answer, -1 if absent."""
+    """Return the (samples, n) row numbers of sampled answers, -1 if absent.
+
+    StageError if a sample has the same draw twice.
+    """
     rows = pc.index_in(table["sample_id"], value_set=ids).to_numpy()
     draws = table["draw"].to_numpy().astype(np.int64)
     taken = np.flatnonzero((draws != GREEDY) & (draws <= n) & ~np.isnan(rows.astype(np.float64)))
@@ -126,7 +130,7 @@ def _signal_by_answer(table: pa.Table, ids: pa.Array, internal: Internal, n: int
 
 
 def _gather_lists(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Return lists of the values at each row's places; incomplete groups are left out.
+    """Return per row a flat list of the values in its complete groups of places; null if none.
 
     Args:
         values: by row of a table.

@@ -15,7 +15,7 @@ class SceneGraphError(Exception):
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
-    """Return a dataset's scene graphs by image id, some images lacking; error if none has one.
+    """Return the dataset's scene graphs by image id; SceneGraphError without a scenes file.
 
     Args:
         folder: of a `data` stage.

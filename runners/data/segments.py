@@ -165,7 +165,7 @@ def write_time(name: str) -> str:
 
 
 def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
-    """Yield deletable files by name: damaged, abandoned, or retired `retired_seconds` ago."""
+    """Yield a folder's deletable files: damaged, abandoned, or retired `retired_seconds` ago."""
     now = time.time()
     for path in sorted(folder.iterdir()):
         age = {".damaged": 0.0, ".retired": retired_seconds, atomic.PARTIAL: float(STALE_SECONDS)}.get(path.suffix)

@@ -68,7 +68,10 @@ class StageSelection:
         return answer is True
 
     def mark(self, sample: Sample) -> Sample:
-        """Return a selected sample with `uncertain` in its meta, or the question about it."""
+        """Mark a selected sample in its meta as uncertain or not, or make it ask whether it is.
+
+        Note it if a disjoint dataset selects it too. Without `uncertain` and a prompt it stays as it is.
+        """
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
                 ids.append(sample.sample_id)
@@ -80,7 +83,10 @@ class StageSelection:
         return marked if self._prompt is None or answer is None else self._ask_if_uncertain(marked, answer, self._prompt)
 
     def _ask_if_uncertain(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
-        """Return the sample, its question put into `prompt`, which asks if it is uncertain."""
+        """Return a sample that asks by `prompt` if its question is uncertain.
+
+        StageError if the sample has options.
+        """
         if sample.choices:
             raise StageError(
                 f"dataset {self.dataset}: ask_answerable: sample '{sample.sample_id}' has options, expected open questions only; "
@@ -130,7 +136,7 @@ LATE = ("prepare", "answerable_by", "skip_bad")
 
 
 def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
-    """Return whether a data stage's `limit` or `balance` can be applied without images."""
+    """Return whether a data stage has a `limit` or `balance` that it can apply without images."""
     return has_source and not any(params.get(name) for name in LATE) and (params["limit"] is not None or "balance" in params)
 
 
@@ -160,7 +166,7 @@ class SelectedSamples:
 
 
 def choose_samples(params: Mapping[str, Any], context: AdapterContext) -> SelectedSamples | None:
-    """Choose samples by `where`, `balance` and `limit`, reading no image; None: none left.
+    """Choose samples by `where`, `balance` and `limit`, reading no image; None if none match.
 
     Args:
         params: of the data stage; `is_early` is true of them.

@@ -126,7 +126,7 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> AuditReport:
-    """Return a comparison of at most `max_parts` random stored parts, computed anew.
+    """Compare up to `max_parts` random stored parts with recomputed ones; return a report.
 
     Args:
         max_parts: maximum number of answer parts to compute again, over all folders and kinds.
@@ -192,7 +192,7 @@ class _Drawn(NamedTuple):
 
 
 class _Shelf(StoredAnswers):
-    """Stored answers of one folder before the model's others; new parts stay in memory."""
+    """Stored answers of a model, those of one folder first; new parts stay in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
         self.recomputed: dict[bytes, Part] = {}
@@ -359,7 +359,7 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether two top-token texts agree in the first and half of the tokens everywhere.
+    """Return whether two top-token texts share the first and half of the tokens everywhere.
 
     About equally likely tokens change places by rounding.
     """

@@ -145,7 +145,9 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make_batches(tasks: Iterable[AnswerTask], batch_size_of: Sizes) -> list[Batch]:
-    """Return batches of tasks with equal answer parts, image count, kind; of similar length.
+    """Return batches of tasks with equal parts and number of images, of similar length.
+
+    Questions with options and open ones are kept apart.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -187,7 +189,7 @@ class PlanFile:
         self.notes = self.path.with_suffix(".limits")
 
     def remaining_work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
-        """Return the batches not stored completely, and the size limits on disk ({} if none)."""
+        """Return incomplete batches as Work, with size limits from disk; add new ones to the plan."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
             limits = json.loads(self.notes.read_text(encoding="utf-8"))
@@ -196,7 +198,7 @@ class PlanFile:
         return Work(batches, limits, self.notes)
 
     def _batches(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> list[Batch]:
-        """Return the incomplete batches of the plan, extended by new ones for tasks that it lacks.
+        """Return the plan's incomplete batches and new ones for tasks it lacks; save these in it.
 
         A batch with a missing part is computed as a whole.
         """

@@ -86,7 +86,10 @@ def choose_batch_sizes(asker: Asker, store: StoredAnswers, share_with_processes:
 
 
 def measure_batch_sizes(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: str) -> Sizes:
-    """Return a function from tasks of one kind to the largest batch that fits into memory."""
+    """Return a function from tasks of one kind to the largest batch that fits, measured once.
+
+    The size is a power of two. Measuring runs the model, and larger sizes are cached on disk.
+    """
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
