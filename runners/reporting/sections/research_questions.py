@@ -78,7 +78,10 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences on URR (`kind` rises) or HCC (warns): cells unlike chance, extremes."""
+    """Return sentences on a grid of URR (`kind` "rises") or HCC ("warns").
+
+    They count the cells significantly unlike chance, and name the highest and the lowest.
+    """
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:

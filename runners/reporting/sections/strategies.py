@@ -167,7 +167,7 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) groups: over all questions, then fully answerable datasets."""
+    """Return (heading, columns) groups: all questions, then each fully answerable dataset."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
@@ -304,7 +304,7 @@ def _other_tests(results: Report, dataset: str, labels: Sequence[Label]) -> tupl
 def _blind_tests(
     results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
-    """Return ((headings, rows) of tests against blind baselines or None, conclusions)."""
+    """Return ((headings, rows) of smallest gains over blind baselines or None, conclusions)."""
     if not any(map(baseline_model, models)):
         return None, [say.NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
