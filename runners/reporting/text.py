@@ -150,7 +150,7 @@ class Label(LabelParts):
 
 
 def read_label(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> Label:
-    """Return a metric label as Label: its parts, and the facts that its plugin declares."""
+    """Return a metric label as Label; without facts on it if its plugin does not exist here."""
     own = split_label(text, settings, calibrators)
     try:
         plugin = for_arguments(registry.get("metrics", own.plugin), dict(part.partition("=")[::2] for part in own.sweep.split(",")))

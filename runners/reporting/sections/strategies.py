@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return a text: which models beat the baseline, and which also blind ones; "" if none."""
+    """Return a sentence: the models that beat the baseline, with or without blind ones; or ""."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""
@@ -386,7 +386,10 @@ class CostTable:
 
 
 def cost_table(results: Report) -> CostTable | None:
-    """Return the paper's Table 6, accuracy on answerable questions; None if unmeasured."""
+    """Return the paper's Table 6, metrics on answerable questions; None without two models.
+
+    None also if no accuracy on answerable questions is measured.
+    """
     columns = [(d, label) for d in results.datasets for label in _cost_columns(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
