@@ -159,7 +159,7 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, strengths: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Ask for missing answers to `rows`; return sample id -> Answer of all; {} without model.
+        """Ask for missing answers to `rows`; return sample id -> Answer, earlier ones included.
 
         Empty without a model.
         """

@@ -126,7 +126,7 @@ def candidates(knob: Knob) -> list[float]:
 def search_range(
     knob: Knob, without_effect: Sequence[float], current: float, gentler: float, user_limits: tuple[float, float] | None, scale: str
 ) -> Range:
-    """Return the range of strengths to search.
+    """Return the Range from a strength without effect to the strong end or user's limits.
 
     Args:
         without_effect: `candidates` without effect.
