@@ -167,7 +167,7 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_text(text: str, kind: Any) -> Any:
-    """Convert an environment variable's text to `kind`; unchanged if str or not such a text."""
+    """Convert an environment variable's text to a bool, int or float; unchanged if it is none."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:
