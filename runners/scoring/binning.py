@@ -167,7 +167,7 @@ class Calibrated:
 
 
 def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return ((k,) sums, (groups, k) deviations from shares, scaled for an unbiased spread).
+    """Return ((k,) sums, (groups, k) deviations of groups' sums from their share of rows).
 
     A group's share is the total times its share of rows: groups are drawn, and their sizes are no result. The scale is that of
     groups / (groups - 1); there must be two groups.
