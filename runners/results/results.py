@@ -222,7 +222,7 @@ class Results:
                     yield cell
 
     def located_stage(self, models: Collection[str] | None = None) -> Stage:
-        """Return the stage with full paths, and only the answers of `models`, if given."""
+        """Return the stage with full input paths, and only the answers of `models`, if given."""
 
         def absolute(tree: Any) -> Any:
             return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(self.root / tree)

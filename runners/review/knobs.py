@@ -118,7 +118,7 @@ def _number(bound: Any) -> float:
 
 
 def candidates(knob: Knob) -> list[float]:
-    """Return values of a knob that may have no effect: its ends, 0 and 1."""
+    """Return values of a knob that may have no effect: its bounds, and 0 and 1 if within."""
     inside = [x for x in (0.0, 1.0) if knob.low < x < knob.high]
     return [knob.low, *inside, *([] if knob.open_above else [knob.high])]
 

@@ -12,7 +12,7 @@ import polars as pl
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import Label, between, counted, display_name, heading_name, promised, rounded, visible
+from qualm.runners.reporting.text import Label, between, counted, describe_coverage, display_name, heading_name, rounded, visible
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.scoring.scored_share import describe_bounds, format_share
@@ -234,14 +234,14 @@ def _missing(value: float | None) -> bool:
 
 
 def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
-    """Return a score row as a table cell, with its interval and rank mark."""
+    """Return a score row as a table cell, with its interval and rank mark; a dash for None."""
     if row is None:
         return TableCell("–", title=say.NOT_MEASURED_FOR_MODEL)
     if _missing(row["value"]):
         why = "; ".join(filter(None, (visible(row["why"] or say.NO_REASON, 300), describe_bounds(row))))
         return TableCell("undefined", why=why, title=f"{why}; {counted(row)}")
     interval = "; ".join(filter(None, (between(row) or say.NO_INTERVAL, describe_bounds(row))))
-    return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
+    return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), describe_coverage(row)))))
 
 
 def format_counts(cells: list[dict[str, Any]]) -> str:

@@ -113,7 +113,7 @@ def _column_heading(
 def _heat_maps(
     frame: pl.DataFrame, order: list[str], variant_facts: dict[str, Any], side_column: str, side_label: str, scale: float
 ) -> list[HeatMap]:
-    """Return heat maps per model, dataset and metric: estimators by variants.
+    """Return heat maps per model, dataset and metric: estimators by variants; [] if no rows.
 
     Args:
         frame: Points of one chart.

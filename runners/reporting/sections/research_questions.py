@@ -34,7 +34,7 @@ def answer_questions(
     attributions: pl.DataFrame,
     agreement: pl.DataFrame,
 ) -> list[tuple[str, str]]:
-    """Return (question, answer or what it needs) for each research question; [] if none.
+    """Return (question, answer or what it needs) pairs; [] if no question can be answered.
 
     Args:
         results: of the spec.

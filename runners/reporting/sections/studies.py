@@ -232,7 +232,7 @@ _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
 def chat_tuning(results: Report) -> list[Figure]:
-    """Return figures that compare base models with their chat-tuned forms, per dataset."""
+    """Return a figure per dataset: base models beside their chat-tuned forms; [] without any."""
     title = say.CHAT_TUNING
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
