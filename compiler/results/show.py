@@ -124,9 +124,9 @@ def show_abstentions(rows: Sequence[Row], params: Mapping[str, Any], judges: Seq
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:
     """Print each conformal coverage outside its band, then how many lie within, if any."""
-    from qualm.runners.reporting.text import promised
+    from qualm.runners.reporting.text import describe_coverage
 
-    coverages = [(row, text) for row in rows if (text := promised(row))]
+    coverages = [(row, text) for row in rows if (text := describe_coverage(row))]
     for row, text in coverages:
         if not text.endswith("within"):
             where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]

@@ -80,11 +80,11 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
     """
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
-    from qualm.runners.results.shortcuts import read_shortcuts, with_design
+    from qualm.runners.results.shortcuts import measure_shortcuts, with_design
     from qualm.runners.results.tables import scan
 
     is_stored = table is not None and table.is_file()
-    rows = scan(table, SHORTCUTS).collect().to_dicts() if is_stored else read_shortcuts(name, folder)
+    rows = scan(table, SHORTCUTS).collect().to_dicts() if is_stored else measure_shortcuts(name, folder)
     return with_design(rows, read_samples(name, folder)) if rows else []
 
 

@@ -12,7 +12,7 @@ from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import Label, aside, between, decimals, display_name, number, promised, rounded, signed, visible
+from qualm.runners.reporting.text import Label, aside, between, decimals, describe_coverage, display_name, number, rounded, signed, visible
 from qualm.runners.results.gains import BlindComparison, compare_with_blind
 from qualm.runners.results.shortcuts import describe_shortcuts
 from qualm.runners.scoring.families import ALPHA, describe_margin, verdict
@@ -313,7 +313,7 @@ def _sets(results: Report, dataset: str) -> Iterator[str]:
         parts = []
         for label in labels:
             row = results.cells.get((model, dataset, label.text))
-            if row is None or row["value"] is None or not (band := promised(row)):
+            if row is None or row["value"] is None or not (band := describe_coverage(row)):
                 continue
             size = results.value(model, dataset, label.text.replace("coverage", "set_size", 1))
             options = "" if size is None else say.SET_SIZE.format(size=number(size, 1))

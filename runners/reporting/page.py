@@ -46,7 +46,9 @@ MIN_PICKED = 4
 
 
 def html_page(content: Mapping[str, Any]) -> bytes:
-    """Return the page as HTML bytes; equal content gives equal bytes.
+    """Return the page as HTML bytes, with fewer questions shown if it is over MOST_BYTES.
+
+    Equal content gives equal bytes. A page with fewer questions says so.
 
     A page of more than MOST_BYTES shows fewer questions, and says so.
 

@@ -40,7 +40,10 @@ class Summary:
 
 
 def summary(results: Report) -> Summary:
-    """Return the Summary, the report's first table: models of every dataset by main metrics."""
+    """Return the report's first table: the first models of each dataset by main metrics.
+
+    At most about MAX_ROWS models in all, two or more per dataset; the note says so.
+    """
     metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
     table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
     each = max(2, MAX_ROWS // len(results.datasets))

@@ -95,12 +95,12 @@ def counted(row: Mapping[str, Any]) -> str:
     return f"n = {row['n']:,.0f}{unscored}{groups}" + (f"; no interval: {row['why_no_interval']}" if row.get("why_no_interval") else "")
 
 
-def promised(row: Mapping[str, Any]) -> str:
-    """Return a phrase on where coverage lies in its expected band; "" for other metrics.
+def describe_coverage(row: Mapping[str, Any]) -> str:
+    """Return coverage's target and band as text, and the value's side of it; else "".
 
-    >>> promised({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
+    >>> describe_coverage({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
     'target 0.90, band 0.87 – 0.93: above'
-    >>> promised({"value": 0.9})
+    >>> describe_coverage({"value": 0.9})
     ''
     """
     ends = [row.get(key) for key in ("value", "target", "band_low", "band_high")]
@@ -150,7 +150,7 @@ class Label(LabelParts):
 
 
 def read_label(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> Label:
-    """Return a metric label as Label: its parts, and the facts that its plugin declares."""
+    """Return a metric label as Label; without facts on it if its plugin does not exist here."""
     own = split_label(text, settings, calibrators)
     try:
         plugin = for_arguments(registry.get("metrics", own.plugin), dict(part.partition("=")[::2] for part in own.sweep.split(",")))

@@ -140,7 +140,7 @@ def fit_modalities(features: Floats, truth: Sequence[str | None], chosen: NDArra
 
 
 def _moments(features: Floats) -> tuple[Floats, Floats]:
-    """Return mean and deviation of each column's finite values; deviation 1 if constant."""
+    """Return mean and standard deviation of each column's finite values; 1 if constant."""
     finite = np.isfinite(features)
     n = np.maximum(1, finite.sum(axis=0))
     mean = np.where(finite, features, 0.0).sum(axis=0) / n
@@ -222,7 +222,7 @@ def most_probable_modality(probabilities: Floats) -> list[str | None]:
 def agreement(
     truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], n_resamples: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
-    """Return name -> value of the accuracies of attribution, with limits; None if undefined.
+    """Return attribution's accuracy, balanced accuracy and AUROC, with limits, by name.
 
     Returns:
         `n` labelled samples with an attribution; `accuracy`; `balanced_accuracy`, the mean recall over modalities; `auroc` of the lead of

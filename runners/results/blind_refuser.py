@@ -82,7 +82,10 @@ class BlindRefuser:
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> Outcome:
-        """Return rule rows and ABSTENTIONS tables of one model's answers; both [] if untrained."""
+        """Return rule rows and ABSTENTIONS tables of a model's answers; both [] if untrained.
+
+        Raises StageError if the open answers were not judged.
+        """
         first, samples = cells[0], cells[0].samples
         refuser = self._refusers[samples.name]
         if refuser.why:

@@ -126,9 +126,9 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
 
 
 def _share_agreed(people_and_judge: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return n, share, low, high: how often the judge agrees if people rate so; None if n = 0.
+    """Return n, share and its limits, by name: how often a judge agrees where people rate so.
 
-    Answers that the judge rates neither 0 nor 1 are left out; None without any.
+    Answers that the judge rates neither 0 nor 1 are left out; share and limits are None without any.
     """
     judged = [machine for people, machine in people_and_judge if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))

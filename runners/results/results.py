@@ -93,7 +93,7 @@ class Results:
 
     @property
     def tables(self) -> list[str]:
-        """Return the names of the tables that scoring wrote, for `table`."""
+        """Return the names of the tables that scoring writes, for `table`."""
         return [name for name, path in self.stage.outputs.items() if str(path).endswith(".parquet")]
 
     def scan(self, name: str) -> pl.LazyFrame:
@@ -164,9 +164,9 @@ class Results:
         return pl.concat(parts, how="diagonal_relaxed")
 
     def verdicts(self, variant: str = CLEAN) -> pl.LazyFrame:
-        """Return a row of VERDICTS per greedy answer under one variant.
+        """Return a row of VERDICTS per greedy answer that fitted no abstention threshold.
 
-        Answers that an abstention threshold was fitted on are left out.
+        The answers are those under one variant, of all models.
         """
         rules = self.scan("abstentions").filter(pl.col("variant") == variant)
         models = rules.select("model", "method").unique().collect().rows()
@@ -222,7 +222,7 @@ class Results:
                     yield cell
 
     def located_stage(self, models: Collection[str] | None = None) -> Stage:
-        """Return the stage with full paths, and only the answers of `models`, if given."""
+        """Return the stage with full input paths, and only the answers of `models`, if given."""
 
         def absolute(tree: Any) -> Any:
             return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(self.root / tree)
@@ -302,7 +302,7 @@ class Results:
         return scan(folder / "samples.parquet", SAMPLES).collect()
 
     def image(self, dataset: str, sample_id: str) -> Image | None:
-        """Return the unperturbed image of a question; None if it has none.
+        """Return a question's unperturbed image; None without one, ProjectError if several.
 
         Raises:
             ProjectError: there is no such dataset or question, or it has several images, which `images` gives.

@@ -67,8 +67,8 @@ def has_both_classes(samples: Samples) -> bool:
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
-def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of SHORTCUTS for a dataset folder; [] without both kinds of question."""
+def measure_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
+    """Train classifiers on a dataset folder; return rows of SHORTCUTS, [] if of one class."""
     samples = read_samples(name, folder)
     return list(shortcuts(samples, partial(image_features, DatasetFolder(name, folder)))) if has_both_classes(samples) else []
 
@@ -104,7 +104,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Return the rows with a key `even`: True if each question (image) has both labels evenly.
+    """Return the rows with `even`: if each question (image) is as often answerable as not.
 
     A classifier of that input alone is then right exactly half of the time.
     """
@@ -203,7 +203,7 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
 def sampled_image_features(
     samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], all_test_images: bool = False
 ) -> Floats:
-    """Return features of at most MAX_PICTURES images each of train and test, (n, m); else NaN.
+    """Return (n, m) features, NaN but for up to MAX_PICTURES images of train and of test.
 
     Args:
         all_test_images: read the images of all test rows.

@@ -142,7 +142,7 @@ class Bench:
         self._answers: dict[str, dict[str, Answer]] = {}
 
     def item(self, row: int, strengths: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Return a sample's (image, question), clean if `strengths` is None; None if unfit.
+        """Return (first image, question) of a sample, clean if `strengths` is None; None if unfit.
 
         Raises:
             qualm.runners.data.dataset.BrokenSampleError: its image cannot be read.
@@ -159,9 +159,9 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, strengths: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Ask for missing answers to `rows`; return sample id -> Answer of all; {} without model.
+        """Ask for missing answers to `rows`; return sample id -> Answer, or {} without a model.
 
-        Empty without a model.
+        Earlier answers to other rows are included.
         """
         if self.respondent is None:
             return {}

@@ -59,7 +59,7 @@ def share_goal(share: float) -> Goal:
 
 
 def distance_goal(metric: str, value: float) -> Goal:
-    """Return the Goal of an image distance (`1-ssim` or `psnr`) and a target value."""
+    """Return the Goal of an image distance (`1-ssim` or `psnr`); ValueError if out of range."""
     if metric not in DISTANCES:
         raise ValueError(f"expected a distance of {', '.join(DISTANCES)}, got '{metric}'")
     if metric == "psnr":

@@ -66,7 +66,7 @@ class ReviewJournal:
             self._apply(line)
 
     def knows(self, sample_id: str) -> bool:
-        """Return true if this reviewer decided on the question, perhaps in an earlier form."""
+        """Return true if this reviewer ever decided on the question, maybe in an earlier form."""
         return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:
@@ -74,7 +74,7 @@ class ReviewJournal:
         return self._now.get((sample_id, content))
 
     def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:
-        """Store a decision, or withdraw one (`undone`); it is on disk on return."""
+        """Store a decision, or withdraw one (`undone`), on disk on return; else JournalError."""
         line = Decision(sample_id, content, self.reviewer, decision, " ".join(note.split()))
         try:
             self._journal.append_row([line.sample_id, line.content, line.reviewer, line.decision, line.note])

@@ -118,7 +118,7 @@ def _number(bound: Any) -> float:
 
 
 def candidates(knob: Knob) -> list[float]:
-    """Return values of a knob that may have no effect: its ends, 0 and 1."""
+    """Return values of a knob that may have no effect: its bounds, and 0 and 1 if within."""
     inside = [x for x in (0.0, 1.0) if knob.low < x < knob.high]
     return [knob.low, *inside, *([] if knob.open_above else [knob.high])]
 
@@ -126,7 +126,7 @@ def candidates(knob: Knob) -> list[float]:
 def search_range(
     knob: Knob, without_effect: Sequence[float], current: float, gentler: float, user_limits: tuple[float, float] | None, scale: str
 ) -> Range:
-    """Return the range of strengths to search.
+    """Return the Range from a strength without effect to the strong end or user's limits.
 
     Args:
         without_effect: `candidates` without effect.

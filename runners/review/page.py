@@ -52,7 +52,7 @@ def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
 def decide(session: ReviewSession, title: str, decision: str, token: str, note: str) -> Drawn:
     """Record a decision, unless `token` is of an earlier question; return the next page.
 
-    The page is (HTML, question token, note text).
+    The page is (HTML, question token, empty note).
     """
     try:
         if not token or token != _token(session.current):
@@ -64,7 +64,7 @@ def decide(session: ReviewSession, title: str, decision: str, token: str, note: 
 
 
 def undo_decision(session: ReviewSession, title: str) -> Drawn:
-    """Withdraw the previous decision; return its page (HTML, question token, note text)."""
+    """Withdraw the previous decision; return its page (HTML, question token, empty note)."""
     try:
         return page_outputs(session, title, "" if session.undo() else "There is nothing to undo.")
     except (JournalError, PoolError) as error:
@@ -72,7 +72,7 @@ def undo_decision(session: ReviewSession, title: str) -> Drawn:
 
 
 def page_outputs(session: ReviewSession, title: str, message: str = "") -> Drawn:
-    """Return (page HTML, question token, note text); without token if it cannot be shown."""
+    """Return (page HTML, question token, empty note); no token if it cannot be shown."""
     try:
         return render(session, title, message), _token(session.current), ""
     except PoolError as error:

@@ -223,7 +223,10 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
 
 
 def _bind_socket(port: int | None) -> socket.socket:
-    """Return a listening socket on loopback, bound early so that no other program takes it."""
+    """Return a listening socket on loopback; PageError if the port is taken.
+
+    It is bound early, so that no other program takes the port.
+    """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -36,7 +36,7 @@ class ReviewSession:
         return len(self._order)
 
     def decide(self, decision: str, note: str = "") -> None:
-        """Record a decision on the current question and go to the next."""
+        """Record a decision on the current question, and go to the next; ValueError if unknown."""
         if decision not in self.pool.choices:
             raise ValueError(f"expected one of {', '.join(self.pool.choices)}, got '{decision}'")
         now = self.current

@@ -121,7 +121,7 @@ class StrengthSession:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add_to_sweep: bool) -> list[str]:
-        """Write changed strengths into the spec, or its sweeps if `add_to_sweep`; return messages."""
+        """Write changed strengths into the spec, or its sweeps; return messages, or WriteError."""
         if self.writer is None:
             raise WriteError("the perturbations are in a spec that this one extends; set the strengths there, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]

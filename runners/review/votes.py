@@ -38,7 +38,7 @@ class Votes:
             self._apply(Vote(*fields))
 
     def record(self, vote: Vote) -> None:
-        """Store a vote in the journal; it is on disk on return."""
+        """Store a vote in the journal, on disk on return; VoteError if it cannot be written."""
         if vote.verdict not in CHOICES:
             raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{vote.verdict}'")
         try:

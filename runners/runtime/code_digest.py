@@ -55,7 +55,7 @@ class Engine:
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return whether a stored part of an answer depends on a kind of answer's version."""
+    """Return whether `part` of a stored answer is outdated when the version of `kind` changes."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 

@@ -24,7 +24,7 @@ RUN_PROCESS = "QUALM_RUN_PROCESS"
 
 
 def lifeline_environment() -> dict[str, str]:
-    """Return {variable: value} that makes child processes end with this process.
+    """Return {variable: value}: a child that calls `die_with_parent` ends with this process.
 
     `die_with_parent` reads it, so a child ends even if this process is killed before the child has started to watch it.
     """
@@ -108,7 +108,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
 
 
 def _end_of(pid: int) -> int | None:
-    """Return a pidfd that becomes readable when a process ends; None if unsupported."""
+    """Return a pidfd, readable when a process ends; None if unsupported; exit if it has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -319,7 +319,7 @@ def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str, remedy: st
 
 
 def _optional_columns(schema: pa.Schema) -> set[str]:
-    """Return the names of columns that tables lack where all their values are null."""
+    """Return the names of columns that a table omits if all their values are null."""
     return {f.name for f in schema if b"written" in (f.metadata or {})}
 
 

@@ -150,7 +150,7 @@ def read_settings(file: Path = FILE) -> Settings:
         if variable not in os.environ:
             continue
         try:
-            values[key] = convert_setting(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
+            values[key] = convert_setting(_convert_text(os.environ[variable], plain_type(annotation)), annotation, variable)
         except SettingValueError as error:
             raise SettingsError(str(error)) from None
     return Settings(**values)
@@ -166,8 +166,8 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
     return convert_setting(value, types[key], key)
 
 
-def _of_text(text: str, kind: Any) -> Any:
-    """Convert an environment variable's text to `kind`; unchanged if str or not such a text."""
+def _convert_text(text: str, kind: Any) -> Any:
+    """Convert an environment variable's text to a bool, int or float; unchanged if it is none."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 
 def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[str], str]) -> list[str]:
-    """Return the names by `shorten`, in order; those that become equal are cut otherwise.
+    """Return the names by `shorten`, in order; those that become equal keep where they differ.
 
     Args:
         max_characters: of the other short forms, which begin with the names' beginning and end with where they differ.
@@ -22,7 +22,7 @@ def shorten_names(names: Sequence[str], max_characters: int, shorten: Callable[[
 
 
 def _shorten_equal(names: Sequence[str], max_characters: int, taken: set[str]) -> dict[str, str]:
-    """Return different short forms by name, for names of which `shorten` makes equal ones."""
+    """Return name -> short form, different from each other and from the forms in `taken`."""
     head = max(1, max_characters // 6)
     room = max_characters - head - 1
     differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)

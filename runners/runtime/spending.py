@@ -72,7 +72,7 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve `amount` dollars; return the key, WAIT for room, or raise SpendingLimitError.
+        """Reserve dollars; return the key, or "" (WAIT) without room now; raise if there never is.
 
         A key that is reserved already reserves nothing more.
 

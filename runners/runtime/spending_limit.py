@@ -16,7 +16,9 @@ class SpendingLimit(Protocol):
     """Interface of a spending limit: reserve, then settle; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve `amount` dollars; return the key (an open one reserves no more), or WAIT.
+        """Reserve dollars; return the key, or "" (WAIT) without room now.
+
+        A key that is reserved already reserves nothing more.
 
         Raises:
             SpendingLimitError: there never will be room.

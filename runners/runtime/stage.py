@@ -143,7 +143,7 @@ def make_stage(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
 
 @contextmanager
 def only_writer(stage: Stage) -> Iterator[None]:
-    """Wait for other runs of the stage, and hold its lock within this context."""
+    """Wait for other runs of the stage, with a notice, and hold its lock within this context."""
     lock = ProcessLock(LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock")
     this_process = str(os.getpid())
     if not lock.acquire(this_process):

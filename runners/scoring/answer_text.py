@@ -41,7 +41,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def unify_characters(text: str) -> str:
-    """Return the text in Unicode's NFKC form, but with "10²" as "10^2" and "1½" as "1 1/2".
+    """Return the text in NFKC form, with quotes, dashes, powers and `!=` (as `≠`) unified.
 
     >>> unify_characters("10² ｃｍ"), unify_characters("1½"), unify_characters("x != 5")
     ('10^2 cm', '1 1/2', 'x ≠ 5')

@@ -41,7 +41,7 @@ class LabelledEstimator:
 
     @property
     def internals(self) -> list[Internal]:
-        """Internals of the model that it reads, a few answers at a time."""
+        """Return the internals of the model that it reads, a few answers at a time."""
         return [parse_internal(column) for column in self.columns.values() if column is not None and is_internal(column)]
 
 
@@ -88,7 +88,7 @@ def estimator_values(
 
 
 def values_from_internals(estimator: LabelledEstimator, block: Block, context: EstimatorContext) -> pa.Array | None:
-    """Return a block's values (n,) of an estimator that reads internals; None if none has any."""
+    """Return a block's values (n,) of an estimator of internals; None if no answer has them."""
     values = np.full(len(block.ids), np.nan)
     readable = False
     for rows, handed in block.read_internals(estimator.internals):

@@ -167,7 +167,7 @@ class Calibrated:
 
 
 def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return ((k,) sums, (groups, k) deviations from shares, scaled for an unbiased spread).
+    """Return ((k,) sums, (groups, k) deviations of groups' sums from their share of rows).
 
     A group's share is the total times its share of rows: groups are drawn, and their sizes are no result. The scale is that of
     groups / (groups - 1); there must be two groups.
@@ -218,7 +218,7 @@ class _CrossingSearch:
 
     def _sums(self, factor: float) -> Floats:
         if factor not in self._of_all:
-            self._of_all[factor] = _sizes(factor * self._total, self._draws)
+            self._of_all[factor] = _absolute_sums(factor * self._total, self._draws)
         return self._of_all[factor]
 
     def crossing(self, share: float) -> float:
@@ -239,7 +239,7 @@ class _CrossingSearch:
 
             at_once = min(halvings, AT_ONCE if len(open_) <= FEW else HALVINGS)
             ends = low + (high - low) / 2**at_once * np.arange(2**at_once + 1)  # exact, so those that halving meets
-            sums = _sizes(ends[1:-1, None, None] * self._total, draws)
+            sums = _absolute_sums(ends[1:-1, None, None] * self._total, draws)
             reached = (certain + np.add.reduce(sums >= least, axis=1, dtype=np.int64)) / count >= share
             first, last = 0, 2**at_once
             while last - first > 1:
@@ -250,7 +250,7 @@ class _CrossingSearch:
         return (low + high) / 2
 
 
-def _sizes(moved_by: Floats, draws: Floats) -> Floats:
+def _absolute_sums(moved_by: Floats, draws: Floats) -> Floats:
     """Return (..., n) sums over k of the absolute values of (k, n) draws plus `moved_by`."""
     moved = draws + moved_by
     sums: Floats = np.add.reduce(np.abs(moved, out=moved), axis=-2)

@@ -53,7 +53,7 @@ class Recorder(Weights):
     """
 
     def __init__(self, *sizes: int) -> None:
-        """Create unit weights for tasks with these numbers of rows; of several none may be 0."""
+        """Create unit weights for tasks with these numbers of rows; if several, each above 0."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
         object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
@@ -156,7 +156,7 @@ class StackedTasks(Weights):
 
 
 class SideBySide(Weights):
-    """Weights for columns that differ per resample: the (n,) rows of all, one after another.
+    """Weights for columns of times * n rows, with each resample's own n values in turn.
 
     Sums of columns alone; a metric that is given it makes each row of what it sums from that row alone.
     """
@@ -224,7 +224,7 @@ class Bootstrap:
 
     @property
     def whole(self) -> Resamples:
-        """Return the resamples over all rows of the dataset, on which thresholds depend."""
+        """Return the resamples of the whole dataset that `within` set, else this object."""
         return self if self._whole is None else self._whole
 
     def within(self, whole: Resamples) -> Bootstrap:

@@ -78,7 +78,7 @@ def run(stage: Stage) -> None:
 def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     """Publish and return rows on text-only and image-only classifiers; print shortcuts."""
     name = stage.params["dataset"]
-    rows = shortcuts.read_shortcuts(name, folder)
+    rows = shortcuts.measure_shortcuts(name, folder)
     publish_table(stage, "shortcuts", rows, SHORTCUTS)
     rows = shortcuts.with_design(rows, read_samples(name, folder))
     for line in shortcuts.describe_shortcuts(rows):

@@ -23,7 +23,7 @@ NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTEN
 
 
 def describe_modality_differences(tests: pl.DataFrame) -> str:
-    """Return a text on how many estimators differ by modality, or that none was tested."""
+    """Return text: how many estimators' URR differs by modality, or that none was tested."""
     rows = _tests_of_plugin(tests, REFLECTION)
     if not rows:
         return say.MODALITIES_UNTESTED
@@ -45,7 +45,10 @@ def describe_modality_differences(tests: pl.DataFrame) -> str:
 
 
 def describe_hallucination_differences(tests: pl.DataFrame) -> str:
-    """Return a sentence on which modality makes more right answers wrong; "" if not tested."""
+    """Return a sentence with the significant differences in hallucination; "" if not tested.
+
+    Without a significant difference, it says that all modalities are statistically tied.
+    """
     rows = _tests_of_plugin(tests, HALLUCINATION)
     if not rows:
         return ""
@@ -58,7 +61,7 @@ def describe_hallucination_differences(tests: pl.DataFrame) -> str:
 
 
 def modality_tests_table(tests: pl.DataFrame, results: Report) -> Sheet | None:
-    """Return a table of the tests between modalities; None if `tests` is empty."""
+    """Return a table of the first MOST_ROWS tests between modalities; None without tests."""
     if tests.is_empty():
         return None
     rows = [
@@ -107,7 +110,7 @@ def _titled(row: Row) -> str:
 
 
 def _pair(row: Row) -> str:
-    """Return both values and their difference as text, the higher value first."""
+    """Return both values (the higher first), their difference and its p-value as text."""
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
     turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
     difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"

@@ -98,7 +98,10 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def counts_table(statistics: Mapping[str, Any], category_order: Sequence[str] = ()) -> Sheet:
-    """Return a table of images and questions by split and category (the paper's Table 1)."""
+    """Return a table of image and question counts: splits in rows, categories in columns.
+
+    The paper's Table 1.
+    """
     names = sorted(statistics["categories"], key=lambda c: (category_order.index(c) if c in category_order else len(category_order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
@@ -172,7 +175,7 @@ def _removal_sheet(statistics: Mapping[str, Any], folder: Path) -> Sheet:
 
 
 def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a record and all records nested in it."""
+    """Yield a mapping and all mappings nested in its values, but not those in lists."""
     yield record
     for value in record.values():
         if isinstance(value, Mapping):
@@ -247,7 +250,10 @@ READS = ("shortcuts",)
 
 
 def describe_samples(results: Report, dataset: str) -> str:
-    """Return counts of a dataset as text: `600 questions (600 open-ended) · 200 images`."""
+    """Return counts of a dataset as text, or that its samples are not available.
+
+    Like `600 open-ended questions · 200 images`.
+    """
     samples = results.samples.get(dataset)
     if samples is None:
         return say.SAMPLES_NOT_AVAILABLE

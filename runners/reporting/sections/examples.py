@@ -64,7 +64,7 @@ class ExampleView:
 
 
 def examples(results: Report, how_many: int, datasets: list[str]) -> list[ExampleView]:
-    """Return `how_many` example questions, shared among datasets, the same for a seed."""
+    """Return up to `how_many` example questions, shared among datasets, the same for a seed."""
     questions: list[ExampleView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
@@ -86,7 +86,7 @@ def examples(results: Report, how_many: int, datasets: list[str]) -> list[Exampl
 
 
 def _pick(results: Report, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
-    """Return sample id -> {model: why it was chosen}, chosen in turn by model and kind."""
+    """Return up to `how_many` sample ids -> {model: why}, chosen in turn by model and kind."""
     queues = []
     for model in results.models:
         rows = results.answers.filter((pl.col("dataset") == dataset) & (pl.col("model") == model))

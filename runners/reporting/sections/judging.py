@@ -13,7 +13,7 @@ from qualm.runners.reporting.text import aside, between, number, percent, small,
 
 
 def judging(results: Report) -> Sheet | None:
-    """Return a table of judges against people's labels; None if the spec names no labels."""
+    """Return a table of judges against people's labels; None if none were compared."""
     path = results.stage.inputs.get("judging")
     record = read_record(Path(path)) if path else None
     if not record:

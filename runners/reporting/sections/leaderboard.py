@@ -12,7 +12,7 @@ import polars as pl
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import Label, between, counted, display_name, heading_name, promised, rounded, visible
+from qualm.runners.reporting.text import Label, between, counted, describe_coverage, display_name, heading_name, rounded, visible
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.scoring.scored_share import describe_bounds, format_share
@@ -102,7 +102,7 @@ def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
 
 
 def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]) -> Table:
-    """Return a leaderboard with a row per estimator, best first."""
+    """Return a leaderboard with a row per estimator, best in the first column first."""
     models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
     columns = [(m, a) for m in models for a in metrics]
@@ -145,7 +145,7 @@ def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -
 
 
 def describe_rows(results: Report, dataset: str) -> str:
-    """Return a sentence on which rows each column is over, with calibration; else ""."""
+    """Return a sentence on which rows the test part's columns are over; "" without any."""
     setting = next((a.setting for a in results.main_labels(dataset) if is_of_test_part(a)), "")
     if not setting:
         return ""
@@ -160,7 +160,7 @@ def describe_rows(results: Report, dataset: str) -> str:
 
 
 def _title_with_part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """Return the title, with the part of the dataset added if columns are over different ones."""
+    """Return the title, naming its rows (test part or all) if other tables are over others."""
     if len(set(map(is_of_test_part, labels))) < 2 or len(set(map(is_of_test_part, chosen))) > 1:
         return title
     return (say.OVER_TEST_PART if is_of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
@@ -234,18 +234,21 @@ def _missing(value: float | None) -> bool:
 
 
 def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
-    """Return a score row as a table cell, with its interval and rank mark."""
+    """Return a score row as a table cell, with its interval and rank mark; a dash for None."""
     if row is None:
         return TableCell("–", title=say.NOT_MEASURED_FOR_MODEL)
     if _missing(row["value"]):
         why = "; ".join(filter(None, (visible(row["why"] or say.NO_REASON, 300), describe_bounds(row))))
         return TableCell("undefined", why=why, title=f"{why}; {counted(row)}")
     interval = "; ".join(filter(None, (between(row) or say.NO_INTERVAL, describe_bounds(row))))
-    return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
+    return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), describe_coverage(row)))))
 
 
 def format_counts(cells: list[dict[str, Any]]) -> str:
-    """Return n of the defined values as text, with the least rated share if below 1."""
+    """Return n (or its range) as text, with the least scored share if answers are unscored.
+
+    Undefined values count only where all are undefined; "–" without cells.
+    """
     cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"
@@ -264,7 +267,7 @@ def _model_note(results: Report, dataset: str, label: Label, models: Sequence[st
 
 
 def _not_ranked(results: Report, among: str, dataset: str, metric: str, model: str = "") -> str:
-    """Return a note if candidates are unranked since scored shares differ; else ""."""
+    """Return a note if unequal scored shares keep the candidates unranked; else ""."""
     rows = results.candidates(among, dataset, metric, model=model)
     return say.STATE_UNEQUAL if rows and rows[0]["not_comparable"] else ""
 

@@ -21,7 +21,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Return figures of confidence-weighted accuracy against other metrics, per dataset."""
+    """Return a figure per dataset: confidence-weighted accuracy by other metrics; [] if none."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []

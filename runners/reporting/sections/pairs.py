@@ -59,7 +59,7 @@ class PairView:
 
 
 def pairs(results: Report, how_many: int) -> list[PairView]:
-    """Return `how_many` contrastive pairs to show, most different outcomes first."""
+    """Return up to `how_many` contrastive pairs to show, most different outcomes first."""
     datasets = [d for d in results.datasets if has_pairs(results, d)]
     views: list[PairView] = []
     spent = 0
@@ -93,7 +93,10 @@ def has_pairs(results: Report, dataset: str) -> bool:
 
 
 def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
-    """Return pairs (two sample rows each), by category in turn, most different outcomes first."""
+    """Return up to `how_many` pairs of sample rows, by category in turn.
+
+    Pairs with the most different outcomes of models come first in each category.
+    """
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
         members[row["pair_id"]].append(row)
@@ -119,7 +122,7 @@ def _next(turn: Any, chosen: list[str]) -> bool:
 
 
 def _count_outcomes(correctness_by_model: Mapping[str, list[float]]) -> int:
-    """Return the number of different outcomes of models on a pair."""
+    """Return how many different outcomes the models have on a pair."""
     return len({tuple(sorted(v)) for v in correctness_by_model.values()})
 
 

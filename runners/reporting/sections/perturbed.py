@@ -36,7 +36,7 @@ MOST_ROWS = 60
 
 
 def perturbed(results: Report) -> dict[str, Any] | None:
-    """Return the template values of the perturbation section; None without perturbations."""
+    """Return the template values of the perturbation section; None if it has nothing to show."""
     variants = results.stage.params.get("variants")
     if not variants:
         return None
@@ -113,7 +113,7 @@ def _column_heading(
 def _heat_maps(
     frame: pl.DataFrame, order: list[str], variant_facts: dict[str, Any], side_column: str, side_label: str, scale: float
 ) -> list[HeatMap]:
-    """Return heat maps per model, dataset and metric: estimators by variants.
+    """Return heat maps per model, dataset and metric: estimators by variants; [] if no rows.
 
     Args:
         frame: Points of one chart.
@@ -163,7 +163,7 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
 
 
 def _value_over_changed(row: dict[str, Any]) -> str:
-    """Return tooltip text of the value over changed inputs; "" if every input changed."""
+    """Return tooltip text of the value over changed inputs; "" if all changed or not known."""
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
     of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}

@@ -64,7 +64,7 @@ def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
 
 
 def comparable_rows(means: pl.DataFrame) -> tuple[list[Row], str]:
-    """Return (rows by which modalities are compared, phrase on their samples or "").
+    """Return (rows over changed samples where known, else over all; phrase on this or "").
 
     A perturbation that leaves most inputs as they are looks harmless over all samples, so those whose input is changed count, where
     it is known which these are.

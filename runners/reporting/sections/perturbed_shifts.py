@@ -20,7 +20,7 @@ UNCERTAINTY = "mean_uncertainty"
 
 
 def sweeps(results: Report) -> list[Figure]:
-    """Return figures of accuracy, URR and mean uncertainty against strength, per dataset."""
+    """Return figures per dataset: accuracy, URR and mean uncertainty by strength; [] if none."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
         return []

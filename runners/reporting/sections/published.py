@@ -58,7 +58,7 @@ class ComparedNumbers:
 
 @dataclass
 class Pairs:
-    """A table whose cells are pairs of numbers, models in rows."""
+    """A table whose cells are pairs of numbers; its rows are models, or changes of setting."""
 
     caption: str
     tables: list[str]
@@ -121,7 +121,10 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) pairs to compare, the mean over datasets too if over the same."""
+    """Return (report, dataset) pairs to compare.
+
+    The mean over datasets is one of them if the published tables have exactly the datasets of the report.
+    """
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
     if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
@@ -130,7 +133,9 @@ def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) ->
 
 
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
-    """Return table -> (model, dataset) -> published value, with names as by `match_key`.
+    """Read the CSV files of TABLES that exist: table -> (model, dataset) -> published value.
+
+    Names are as by `match_key`.
 
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.
@@ -161,7 +166,7 @@ def _float(text: str, where: str) -> float:
 
 
 def match_key(name: str) -> str:
-    """Return a name in lower case without punctuation, to match names of models and datasets."""
+    """Return the ASCII letters and digits of a name in lower case, to match other spellings."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
@@ -288,7 +293,10 @@ def _steps(results: Report) -> list[tuple[str, Place, Place]]:
 
 
 def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
-    """Return steps ((setting, next), what changes): `published` to `ours`, or to each other."""
+    """Return ((before, after), changes) steps of settings from `published` to `ours`.
+
+    Without the parameters of both, a step leads from `published` to each other setting.
+    """
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:
@@ -299,7 +307,10 @@ def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the settings from `published` to `ours` by least sum of squared factor changes."""
+    """Return the settings from `published` to `ours` that change few factors at each step.
+
+    The sum of squared numbers of changed factors is least.
+    """
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):
@@ -322,7 +333,7 @@ def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
 
 
 def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> ComparedNumbers:
-    """Return (mean change over the models, largest absolute change) of a table's metric."""
+    """Return a metric's mean change over models, and the largest change with its sign."""
     changes = []
     for model in results.models:
         old = _value(results, model, dataset, our_label(results, table, before[0], rows=before[1]))

@@ -22,7 +22,7 @@ NOTE = say.RECALIBRATED_NOTE.format(needed=FEWEST_GROUPS)
 
 
 def recalibrated(results: Report) -> list[Sheet]:
-    """Return a table per dataset and calibrator setting: raw and recalibrated confidences."""
+    """Return a table per dataset and calibrator setting: metrics before and after, and tests."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
         if label.calibrator:

@@ -34,7 +34,7 @@ def answer_questions(
     attributions: pl.DataFrame,
     agreement: pl.DataFrame,
 ) -> list[tuple[str, str]]:
-    """Return (question, answer or what it needs) for each research question; [] if none.
+    """Return (question, answer or what it needs) pairs; [] if no question can be answered.
 
     Args:
         results: of the spec.
@@ -78,7 +78,10 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences on URR (`kind` rises) or HCC (warns): cells unlike chance, extremes."""
+    """Return sentences on a grid of URR (`kind` "rises") or HCC ("warns").
+
+    They count the cells significantly unlike chance, and name the highest and the lowest.
+    """
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:

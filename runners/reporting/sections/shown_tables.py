@@ -19,7 +19,7 @@ MOST_ROWS, MOST_COLUMNS = 200, 24
 
 
 def shown_tables(results: Report) -> list[Sheet]:
-    """Return one table per Parquet file that the project's own stages publish.
+    """Return a table per Parquet file that the spec's own stages show, cut to MOST_ROWS rows.
 
     Raises:
         StageError: a file is not a table.

@@ -167,7 +167,7 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) groups: over all questions, then fully answerable datasets."""
+    """Return (heading, columns) groups: all questions, then each fully answerable dataset."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
@@ -304,7 +304,7 @@ def _other_tests(results: Report, dataset: str, labels: Sequence[Label]) -> tupl
 def _blind_tests(
     results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
-    """Return ((headings, rows) of tests against blind baselines or None, conclusions)."""
+    """Return ((headings, rows) of smallest gains over blind baselines or None, conclusions)."""
     if not any(map(baseline_model, models)):
         return None, [say.NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return a text: which models beat the baseline, and which also blind ones; "" if none."""
+    """Return text: the models that beat the baseline and all blind ones, or it alone; else ""."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""
@@ -386,7 +386,10 @@ class CostTable:
 
 
 def cost_table(results: Report) -> CostTable | None:
-    """Return the paper's Table 6, accuracy on answerable questions; None if unmeasured."""
+    """Return the paper's Table 6, metrics on answerable questions; None without two models.
+
+    None also if no accuracy on answerable questions is measured.
+    """
     columns = [(d, label) for d in results.datasets for label in _cost_columns(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None

@@ -88,7 +88,10 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
 
 
 def ranks(results: Report) -> list[Figure]:
-    """Return figures with a line per model from its rank by accuracy to its rank by certainty."""
+    """Return figures of each model's ranks by accuracy and certainty: the mean, each dataset.
+
+    A figure needs two metrics and three models with all of them.
+    """
     title = say.RANKS
     figures = []
     for dataset in ["", *results.datasets]:
@@ -101,7 +104,10 @@ def ranks(results: Report) -> list[Figure]:
 
 
 def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
-    """Return model -> values of all labels, on a dataset or ("") the mean over two or more."""
+    """Return model -> values of all labels on a dataset, or their mean over datasets for "".
+
+    Models without a finite value of each label are left out. A mean needs two datasets.
+    """
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
     for model in results.models:
@@ -226,7 +232,7 @@ _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
 def chat_tuning(results: Report) -> list[Figure]:
-    """Return figures that compare base models with their chat-tuned forms, per dataset."""
+    """Return a figure per dataset: base models beside their chat-tuned forms; [] without any."""
     title = say.CHAT_TUNING
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
@@ -267,7 +273,7 @@ def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) 
 
 
 def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
-    """Return the test row of two models over a dataset, in any order; None if there is none."""
+    """Return the test row of two models on a dataset, with either as `a`; None if undefined."""
     tests = results.comparisons.filter(
         pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
     )

@@ -54,8 +54,8 @@ def test_half_an_interval_is_none(end: str, gone: float | None) -> None:
 )
 def test_coverage_at_the_ends_of_its_band_is_within(value: float | None, side: str) -> None:
     row = {"value": value, "target": 0.9, "band_low": 0.8, "band_high": 0.95, "promise": "at least 0.9"}
-    assert text.promised(row) == (f"target 0.90, band 0.80 – 0.95: {side}" if side else "")
-    assert text.promised(row | {"band_high": None}) == text.promised(row | {"promise": "nothing is promised"}) == ""
+    assert text.describe_coverage(row) == (f"target 0.90, band 0.80 – 0.95: {side}" if side else "")
+    assert text.describe_coverage(row | {"band_high": None}) == text.describe_coverage(row | {"promise": "nothing is promised"}) == ""
 
 
 @pytest.mark.parametrize(

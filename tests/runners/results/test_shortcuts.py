@@ -233,7 +233,7 @@ def png(level: int, seed: int) -> bytes:
 def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(tmp_path):
     rows = [row(i, bool(i % 2), "What colour?", "train" if i < 160 else "test", image=f"p{i}", group=f"g{i}") for i in range(240)]
     images = {f"p{i}": png(255 * (i % 2), i) for i in range(240)} | {"p239": b"no image"}
-    found = {(r["category"], r["sees"]): r for r in shortcuts.read_shortcuts("d", written(tmp_path, rows, images))}
+    found = {(r["category"], r["sees"]): r for r in shortcuts.measure_shortcuts("d", written(tmp_path, rows, images))}
     assert found["all", "picture"]["balanced_accuracy"] > 0.95 and found["all", "picture"]["n"] == 79
     assert found["all", "question"]["balanced_accuracy"] == 0.5
     [line] = shortcuts.describe_shortcuts(found.values())
@@ -249,7 +249,7 @@ def test_a_set_has_both_kinds_with_one_of_each(answerable, both):
 
 def test_a_set_of_one_class_has_no_table(tmp_path):
     for answerable in (True, False):
-        assert shortcuts.read_shortcuts("d", written(tmp_path, [row(i, answerable, "What?") for i in range(30)], {})) == []
+        assert shortcuts.measure_shortcuts("d", written(tmp_path, [row(i, answerable, "What?") for i in range(30)], {})) == []
 
 
 def test_only_so_many_pictures_are_looked_at(monkeypatch):
