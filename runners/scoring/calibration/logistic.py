@@ -18,7 +18,7 @@ WIDEST = 50.0
 
 
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
-    """Return (B,) temperatures T under which the log-loss of softmax(logits / T) is least.
+    """Return (B,) temperatures T in 1/50..50 with the least log-loss of softmax(logits / T).
 
     Args:
         logits: (n, K), NaN where there is no option.
@@ -123,7 +123,7 @@ def _limit_slopes(
 
 
 def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> Floats:
-    """Return (2, B) values of the weighted sums of score and 1 at which the loss is least."""
+    """Return (2, B) weighted sums of p * score and of p that hold at the least log-loss."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     high, low = np.ones(len(weights)), np.zeros(len(weights))
     if prior_correction:
@@ -132,7 +132,7 @@ def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> 
 
 
 def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, start: Floats, with_slope: bool) -> Floats:
-    """Return (B, 2) (slope, shift) of a centred score; `with_slope=False` keeps the slopes."""
+    """Fit (B, 2) slopes and shifts from `start`, or shifts only; NaN where no loss is least."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)

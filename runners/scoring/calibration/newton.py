@@ -24,7 +24,9 @@ def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
 
 
 def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """Return ((B, k) parameters of each resample's least loss, (B,) these losses).
+    """Minimise each resample's loss from `start`; return ((B, k) last point, (B,) its loss).
+
+    Callers check whether it converged.
 
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
 
