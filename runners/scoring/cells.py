@@ -143,7 +143,10 @@ class Cell:
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return a copy with correctness, uncertainties and collapse by `clean`; itself if None."""
+        """Return a copy with the clean correctness and uncertainties added; itself if None.
+
+        It also says whether the model collapses under its variant.
+        """
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

@@ -64,7 +64,7 @@ class Family:
         self.rows.append((row, evidence))
 
     def correct(self) -> None:
-        """Set each row's `p_adjusted` (or None); overwrite `p_equivalent` and `p_not_worse`."""
+        """Set each row's `p_adjusted` (or None) and correct its `p_equivalent` and `p_not_worse`."""
         members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))

@@ -101,7 +101,7 @@ def value_columns(measured: Measured, ends: Limits, level: float) -> dict[str, A
 
 
 def interval_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return interval, groups, null test, chance and bounds as row columns, by name."""
+    """Return a score row's columns on interval method, groups, null test, chance and others."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if measured.given is not None and printed:

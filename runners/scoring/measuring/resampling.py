@@ -24,7 +24,7 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set `measured.resampled` of tasks, thresholds and fits being redrawn in each resample.
+    """Set `measured.resampled` (and `deleted`, if nothing is redrawn) of tasks.
 
     Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
     """

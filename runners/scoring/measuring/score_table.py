@@ -57,7 +57,7 @@ def score_rows(
         cell: Cell.
         part: Slice.
         values: Labels and values.
-        columns: Columns of each value, as `described` returns them.
+        columns: Columns of each value, as `intervals_and_columns` returns them.
     """
     same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None, "caution": cell.caution or None}

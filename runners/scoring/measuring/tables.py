@@ -105,7 +105,7 @@ class Tables:
         return judge
 
     def judge_of_answers(self, samples: Samples) -> str | None:
-        """Return the judge whose ratings are correctness here; None if only options are compared."""
+        """Return the judge of a dataset's open answers or, without any, of its choices; or None."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
     def _split(
