@@ -117,7 +117,7 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Add values, unless of few groups, to rankings: models if `clean`, estimators if `whole`.
+        """Collect values to rank, models if `clean`, estimators if `whole`; none with few groups.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
