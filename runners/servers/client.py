@@ -315,7 +315,10 @@ class Client:
             return self._client
 
     def _key(self) -> str:
-        """Return the API key, read on the first request only, since stored answers need none."""
+        """Return the API key, "none" if the server wants none; FatalRequestError if it is not set.
+
+        It is read on the first request only, since stored answers need none.
+        """
         if not self.server.key:
             return NO_KEY
         key = os.environ.get(self.server.key)

@@ -41,7 +41,7 @@ class BoundedTransport(httpx.BaseTransport):
 
     @contextmanager
     def bounds(self, max_bytes: int, seconds: float, connect_seconds: float = 0.0) -> Iterator[None]:
-        """Limit this thread's replies in bytes and seconds, until the next call (never undone)."""
+        """Set this thread's limits on reply bytes and seconds; they stay when the context ends."""
         self._time.largest, self._time.deadline, self._time.connect = (
             min(max_bytes, MAX_REPLY_BYTES),
             time.monotonic() + seconds,
