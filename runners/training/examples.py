@@ -170,7 +170,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return, per row with a known wrong answer, examples that ask if each is right: yes, no.
+    """Return two yes/no examples per row with a known wrong answer: on its target, on this.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.
