@@ -162,7 +162,7 @@ class JudgeQueue:
         self._waiting = []
 
     def _verdict(self, answer: Answered, judgement: Judgement) -> dict[str, Any]:
-        """Return a row of VERDICT."""
+        """Return an answer's judgement as a row of VERDICT."""
         abstains = judgement.pred_is_idk
         return {
             "rating": judgement.rating,

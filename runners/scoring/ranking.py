@@ -135,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of a class's sum of `weight(place)`, over all `n` answers.
+    """Return the standard error of a class's summed `weight(place)` / n; 0 if it is empty.
 
     `share` of the n answers are of the class; `mean` is the mean -ln(place) of these.
 

@@ -72,7 +72,7 @@ class Outcome:
 
 
 class BatchApi:
-    """Client of a server's batch API; every call is retried like a request."""
+    """Client of a server's batch API; calls are retried like requests, except `find`."""
 
     def __init__(self, client: Client, wait: Callable[[float], None] = time.sleep) -> None:
         self.client, self._wait = client, wait

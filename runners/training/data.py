@@ -114,7 +114,7 @@ def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question where an object is, what is at a place, or to describe the scene."""
+    """Draw a question: where an object is, what is at a place, or to describe the scene."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]

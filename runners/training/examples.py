@@ -170,7 +170,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return two yes/no examples per row with a known wrong answer: on its target, on this.
+    """Return examples that ask if a row's target (yes) and known wrong answer (no) are right.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.

@@ -161,7 +161,7 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
 
 
 def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
-    """Train on 4/5 of the groups; return accuracy, calibration error, AUROC of the rest or {}.
+    """Train on 4/5 of the groups; return accuracy, calibration error, AUROC on 1/5, or {}.
 
     Empty where either part lacks a class.
 

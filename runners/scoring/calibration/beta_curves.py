@@ -21,7 +21,7 @@ STEEPEST = 200.0
 
 
 def beta_curves(log_odds: Floats, right: Floats, weights: Any) -> Floats:
-    """Fit a (B, 3) beta curve a, b >= 0, c per resample; NaN if right and wrong are separable.
+    """Fit (B, 3) beta curves: a, b >= 0 and c; NaN if no wrong answer outscores a right one.
 
     Args:
         log_odds: (n,) log odds of the confidence p.

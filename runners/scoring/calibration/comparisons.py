@@ -47,7 +47,7 @@ class MeasuredCalibrator:
 
 @dataclass
 class Comparisons:
-    """Collects measurements of calibrators; tests them against raw, and pairs of one score."""
+    """Collects measured calibrators, and tests each pair that shares a score or includes raw."""
 
     metrics: Sequence[Metric]
     level: float

@@ -188,7 +188,7 @@ class Redraw:
 
     @cached_property
     def calibrating_units(self) -> list[int]:
-        """Return how many exchangeable units calibrate in each question part, or [all of them]."""
+        """Return numbers of exchangeable units that calibrate: one per question part, or a total."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
         parts = range(1 if self.parts is None else len(self.parts.names))

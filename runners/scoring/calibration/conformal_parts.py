@@ -54,7 +54,7 @@ class QuestionParts:
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return each option's threshold (n, K) from its part's; none: +inf for labels, else NaN."""
+        """Return each option's threshold (n, K); without one NaN, or +inf if parts are of options."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each

@@ -18,7 +18,7 @@ SEPARATED = 1e4
 
 
 def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
-    """Yield slices of (B, n) weights, so that AT_ONCE numbers hold a slice's intermediates."""
+    """Yield slices of rows of (B, n) weights, AT_ONCE / `numbers_per_resample` rows each."""
     step = max(1, AT_ONCE // max(1, numbers_per_resample))
     return (weights[i : i + step] for i in range(0, len(weights), step))
 

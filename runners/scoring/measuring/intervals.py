@@ -67,7 +67,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
 
 
 def _macro_average_interval(one: Measured, level: float) -> Limits:
-    """Return the interval of a macro average, from those of all its slices."""
+    """Return the interval of a macro average from its slices'; none if a slice has none."""
     estimates = []
     for part in one.averaged:
         groups = part.groups or 0

@@ -15,7 +15,7 @@ from qualm.runners.scoring.apply_judge import Answered, judge
 
 @dataclass(frozen=True)
 class DecidedSamples:
-    """Samples whose `answerable` a judge has set, and references that it could not read."""
+    """Samples whose `answerable` a judge has set, and ids of those that it could not read."""
 
     samples: list[Sample]
     unread: dict[str, str]
@@ -33,9 +33,7 @@ class DecidedSamples:
 
 
 def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> DecidedSamples:
-    """Have a judge of references set `answerable`; leave unread samples out, broken pairs too.
-
-    Of a broken pair only the `pair_id` is left out.
+    """Have a judge of references set `answerable`; leave out samples that it cannot read.
 
     A question is unanswerable if more than half of its references abstain. Multiple-choice questions and questions without references
     stay as they are. A `pair_id` stays only where it is of one answerable and one unanswerable sample.

@@ -78,7 +78,7 @@ def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
 
 
 def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
-    """Return {model: {"DATASET" or "DATASET SLICE": {metric: clean value}}} of defined values.
+    """Return {model: {"DATASET" or "DATASET macro:FIELD": {metric: defined clean value}}}.
 
     The key of a macro average is "DATASET SLICE".
     """

@@ -32,7 +32,7 @@ class Tables:
     """Tables of a score stage, of which the rows of one cell are read at a time."""
 
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
-        """Open a stage's tables; of each of `datasets`, rows of its unwanted samples are dropped."""
+        """Open a stage's tables; rows of samples that are left out of `datasets` are dropped."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self._stage = stage
         self.judgements = self._split(
@@ -118,7 +118,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class CellRows:
-    """Rows of a cell from several tables, without unwanted samples."""
+    """Rows of a cell from several tables, without samples that are left out of its dataset."""
 
     tables: Sequence[ByCell]
     datasets: Mapping[str, Samples]
