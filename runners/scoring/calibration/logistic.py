@@ -160,11 +160,11 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
         left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
     at_its_least = (left <= 1e-6 * total) & ~is_separated(fit) & (np.minimum(n_right, n_wrong) > 0)
     if with_slope and not prior_correction:
-        at_its_least &= _has_least(x, right, weights)
+        at_its_least &= _has_minimum(x, right, weights)
     return np.where(at_its_least[:, None], fit, np.nan)
 
 
-def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
+def _has_minimum(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
     """Return (B,) whether the loss has a minimum.
 
     It falls without end with the slope if no wrong answer scores above any right one, or none below any (Albert, Anderson, 1984). If all

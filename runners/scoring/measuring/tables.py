@@ -124,7 +124,7 @@ class CellRows:
     datasets: Mapping[str, Samples]
 
     def get(self, key: Key) -> pa.Table | None:
-        """Return the wanted rows of a (model, dataset, variant); None if no table has it."""
+        """Return a (model, dataset, variant)'s rows of samples not left out; None if it has none."""
         parts = [part for table in self.tables if (part := table.get(key)) is not None]
         if not parts:
             return None
