@@ -137,7 +137,7 @@ class Scoring:
         return values, limits
 
     def _add_to_family(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
-        """Add tests to the family that is corrected together, and yield their table rows."""
+        """Yield the tests' table rows, adding each test to the family when its row is taken."""
         for row, evidence in tests:
             self.family.add(row, evidence)
             yield row

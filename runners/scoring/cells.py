@@ -104,7 +104,7 @@ class Cell:
         return reads <= self.available_columns(reads)
 
     def available_columns(self, reads: frozenset[str]) -> set[str]:
-        """Return the names of the cell's columns; of numbered fields, only those in `reads`."""
+        """Return the cell's column names; of sample fields (`code_of_...`), only those in `reads`."""
         columns = {*self.columns, "is_calibration"}
         columns |= SET_COLUMNS if self.settings else set()
         columns |= {"uncertainty"} if self.uncertainties else set()
@@ -112,7 +112,7 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """Return (n,) codes of the sample field that a column `code_of_...` names; NaN if empty."""
+        """Return (n,) codes of a `code_of_` or `group_of_` column's sample field, NaN where empty."""
         return self.samples.codes(field_of(column))
 
     @property
@@ -143,7 +143,10 @@ class Cell:
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return a copy with correctness, uncertainties and collapse by `clean`; itself if None."""
+        """Return a copy with the clean correctness and uncertainties added; itself if None.
+
+        It also says whether the model collapses under its variant.
+        """
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

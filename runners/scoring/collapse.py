@@ -44,7 +44,10 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 
 
 def constant_answer(samples: Samples) -> Frequent:
-    """Return (most frequent reference answer, share of samples with it); ("", NaN) if none."""
+    """Return (most frequent reference answer or "option A", its share); ("", NaN) if none.
+
+    The share is of the samples that have a reference answer; without any, it is NaN.
+    """
     return most_frequent(_references(samples))
 
 

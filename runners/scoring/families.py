@@ -64,7 +64,7 @@ class Family:
         self.rows.append((row, evidence))
 
     def correct(self) -> None:
-        """Set each row's `p_adjusted` (or None); overwrite `p_equivalent` and `p_not_worse`."""
+        """Set each row's `p_adjusted` (or None) and correct its `p_equivalent` and `p_not_worse`."""
         members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
@@ -179,7 +179,7 @@ def corrected_p_values(tests: Sequence[Evidence], correction: str) -> list[float
 
 
 def max_t(tests: Sequence[Evidence]) -> list[float]:
-    """Return step-down max-T p-values, in order, by tests' resamples; NaN where undefined.
+    """Return step-down max-T p-values, in order; Holm's if a test lacks resamples; NaN stays.
 
     Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003.
 
@@ -212,7 +212,7 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
 
 
 def adjusted(p: Sequence[float], correction: str) -> list[float]:
-    """Return p-values corrected for their number alone, in order; NaN stays, uncounted.
+    """Return p-values by Holm, Benjamini-Hochberg or `none`, in order; NaN stays, uncounted.
 
     Args:
         p: raw p-values.
@@ -234,7 +234,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 
 
 def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
-    """Return a robust spread around 0 along the last axis, NaN ignored, alike for all tests.
+    """Return the root mean square on the last axis, more with a heavy tail; NaN is ignored.
 
     It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole
@@ -244,7 +244,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
 
 
 def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
-    """Return the spread of absolute deviations, in any order, along the last axis."""
+    """Return `balanced_spread` of absolute deviations, in any order, along the last axis."""
     n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)

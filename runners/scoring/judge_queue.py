@@ -35,7 +35,7 @@ def sample_rows(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int
 
 
 def answers_in_words(samples: Samples, table: pa.Table, places: NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[Answered | None]]:
-    """Return the rows of the answers judged as text, and for each the judge's input or None.
+    """Return (rows of the answers judged as text, each one's judge input or None: unscored).
 
     None is an answer without text or without a reference, which stays unscored.
 
@@ -95,12 +95,15 @@ class JudgeQueue:
         self._row, self._repeated, self._is_named = 0, 0, True
 
     def begin_block(self, dataset: str) -> None:
-        """Start a block: the answers of one model to one dataset that this judge may rate."""
+        """Start a block, to which `add` adds all answers of one model to one dataset."""
         self._blocks.append([])
         self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
 
     def add(self, answers: Sequence[Answered | None]) -> None:
-        """Add the block's next answers (None: no text), except those that other judges rate."""
+        """Queue the next answers of the block that this judge rates; judge them once many wait.
+
+        None is an answer without a text. Answers that only other judges rate count in the block's row numbers.
+        """
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
         if len(self._recent) >= AT_ONCE:
             self._seal()
@@ -120,7 +123,7 @@ class JudgeQueue:
         return pa.array(rows), pa.array(numbers, mask=numbers < 0)
 
     def table(self) -> pa.Table:
-        """Return the judgements of all distinct answers, in order of first appearance."""
+        """Judge the waiting answers; return all distinct answers' judgements in queue order."""
         if self._waiting or len(self._parts) == 1:
             self._judge()
         if self._repeated:
@@ -159,7 +162,7 @@ class JudgeQueue:
         self._waiting = []
 
     def _verdict(self, answer: Answered, judgement: Judgement) -> dict[str, Any]:
-        """Return a row of VERDICT."""
+        """Return an answer's judgement as a row of VERDICT."""
         abstains = judgement.pred_is_idk
         return {
             "rating": judgement.rating,

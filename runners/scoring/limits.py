@@ -172,7 +172,7 @@ def _centred(values: Floats) -> Floats:
 
 
 def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
-    """Return the normal deviate of a difference if sides are exchanged at random per group.
+    """Return a difference's normal deviate if each group's two sides are exchanged at random.
 
     Arrays are taken element by element. Under exchanges the difference varies around 0 by its groups' mean square:
     size / sqrt(error^2 + size^2 / units).
@@ -215,7 +215,7 @@ def wilson_interval(value: float, error: float, q: float, units: float) -> tuple
 
 
 def _poisson_lower_limit(share: float, q: float, units: float) -> float:
-    """Return the Poisson lower limit of share * units <= RARE events; 1.0 if more events or 0."""
+    """Return the Poisson lower limit of a share of at most RARE events; 1.0 if more or none."""
     from scipy.special import gammaincinv, ndtr
 
     events = share * units
@@ -289,7 +289,7 @@ def limits(
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return an error's degrees of freedom over groups; `share`: of a share's standard error.
+    """Return the degrees of freedom of a standard error over groups; `share`: of a proportion.
 
     Of a share's, those of its design effect.
     """

@@ -331,7 +331,7 @@ class PairedDifference:
         return 2 * max(of_t, of_exchanges)
 
     def interval(self, level: float, bounds: Bounds) -> Limits:
-        """Return the interval of differences that the test does not reject.
+        """Return the interval of differences that the test does not reject, or why there is none.
 
         It is at least as wide as if each group counted by its sign alone.
         """
@@ -398,7 +398,7 @@ def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
-    """Return tested (baseline, model) and requested (a, b) pairs, of the given models only."""
+    """Return the pairs to test: (baseline, each other model), and requested (a, b), once each."""
     baseline = compare["baseline"]
     pairs = [(baseline, m) for m in models if m != baseline] if baseline in models else []
     pairs += [(a, b) for a, b in compare["pairs"] if a in models and b in models]

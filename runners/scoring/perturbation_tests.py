@@ -50,7 +50,7 @@ def is_of_correlation(metric: Metric) -> bool:
 
 
 def effects(metrics: Sequence[Metric], cell: Cell, data_slice: Slice) -> Iterator[Effect]:
-    """Yield an Effect, with its p-value, per metric that applies to a perturbed cell."""
+    """Yield an Effect per tested metric label of a perturbed cell; `p` is NaN without a test."""
     by_exchange = [m for m in metrics if _test_of(m) == EXCHANGE]
     for test in paired_tests.compare(by_exchange, _exchange_answers(cell), cell, data_slice, 0.95):
         yield Effect(test.metric, test.value_b, test.value_a, test.p, test.evidence)

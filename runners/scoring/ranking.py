@@ -135,7 +135,9 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of a class's mean `weight(rank)`; `share`: of the class, 0..1.
+    """Return the standard error of a class's summed `weight(place)` / n; 0 if it is empty.
+
+    `share` of the n answers are of the class; `mean` is the mean -ln(place) of these.
 
     At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
     (1953), of which -ln(t) is exponential with this mean.

@@ -116,15 +116,17 @@ class Rankings:
     waiting: dict[tuple[Place, bool, int], list[Candidate]] = field(default_factory=dict)
     ranked: list[Ranked] = field(default_factory=list)
 
-    def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Add values, unless of few groups, to rankings: models if `clean`, estimators if `whole`.
+    def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], of_all_rows: bool, is_clean: bool) -> None:
+        """Collect values to rank: models if `is_clean`, estimators if `of_all_rows`.
+
+        Values over fewer than FEWEST_GROUPS groups are ignored.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
         """
         if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
             return
-        among_models = clean and not baseline_model(cell.model)
+        among_models = is_clean and not baseline_model(cell.model)
         draws: dict[int, NDArray[np.float32] | None] = {}  # several settings may share one value
         for label, measured in values:
             metric = metric_of(label, self.metrics)
@@ -144,7 +146,7 @@ class Rankings:
             where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
                 self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
-            if whole and estimator:
+            if of_all_rows and estimator:
                 self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
                 if among_models:
                     both = replace(one, name=f"{cell.model}/{estimator}")

@@ -70,7 +70,7 @@ WITHOUT = {
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why each row of a cell has no rating; "" where it has one."""
+    """Why each row of a cell is unscored, or would be to a metric that reads what it lacks."""
 
     texts: NDArray[np.object_]
     probed: bool = False

@@ -72,7 +72,7 @@ class Outcome:
 
 
 class BatchApi:
-    """Client of a server's batch API; every call is retried like a request."""
+    """Client of a server's batch API; calls are retried like requests, except `find`."""
 
     def __init__(self, client: Client, wait: Callable[[float], None] = time.sleep) -> None:
         self.client, self._wait = client, wait
@@ -88,7 +88,7 @@ class BatchApi:
         return _read_text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
     def make(self, file_id: str, name: str, since_unix: float) -> BatchJob:
-        """Create a batch of an uploaded file, or return the one that already exists.
+        """Create a batch of an uploaded file; look first whether a failed try created it already.
 
         Args:
             file_id: id of the file.
@@ -128,7 +128,7 @@ class BatchApi:
         return there
 
     def find(self, file_id: str, since_unix: float) -> BatchJob | None:
-        """Return a file's batch from the server's list since a Unix time; None if it lists none."""
+        """Look once for a file's batch in the server's list since a Unix time; None if not there."""
         after = ""
         for _ in range(_MAX_PAGES):
             query = {"limit": _PAGE_SIZE, **({"after": after} if after else {})}
@@ -145,7 +145,7 @@ class BatchApi:
         return None
 
     def get(self, batch_id: str) -> BatchJob:
-        """Return the present state of the batch of an id; FatalRequestError if it is unreadable."""
+        """Return the present state of the batch of an id; FatalRequestError if all tries fail."""
         return self._tried(
             lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch_id).http_response))
         )

@@ -315,7 +315,10 @@ class Client:
             return self._client
 
     def _key(self) -> str:
-        """Return the API key, read on the first request only, since stored answers need none."""
+        """Return the API key, "none" if the server wants none; FatalRequestError if it is not set.
+
+        It is read on the first request only, since stored answers need none.
+        """
         if not self.server.key:
             return NO_KEY
         key = os.environ.get(self.server.key)
@@ -397,7 +400,7 @@ class Client:
         return RetryableError(message, _parse_retry_after(retry_after))
 
     def _settle(self, usage: tuple[int | None, int | None], max_dollars: float, reserved_tokens: int) -> float:
-        """Return a reply's dollars, `max_dollars` if no usage; correct the rate, count tokens."""
+        """Return a reply's cost, or `max_dollars` without usage; correct the rate, count tokens."""
         read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
             return max_dollars

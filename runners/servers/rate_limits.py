@@ -63,7 +63,7 @@ class RateLimiter:
             self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + MAX_SERVER_PAUSE))
 
     def pause(self, seconds: float) -> None:
-        """Delay all requests by at least `seconds`, as the server asked."""
+        """Delay all later requests by `seconds`, at most MAX_SERVER_PAUSE, as the server asked."""
         with self._lock:
             self._free = max(self._free, self._clock() + min(seconds, MAX_SERVER_PAUSE))
 

@@ -190,7 +190,10 @@ def _is_end(token: str) -> bool:
 
 
 def _parse(data: bytes) -> Any:
-    """Parse a reply's JSON value, ignoring comments, blanks and stream events around it."""
+    """Parse the JSON value, or stream of events, of a reply; NotAReplyError if there is none.
+
+    Comments and blanks around it are ignored; ImpossibleReplyError if it is broken off.
+    """
     text = data.decode("utf-8-sig", "replace")
     lines = [line for line in text.splitlines() if not line.startswith(":")]
     try:

@@ -41,7 +41,7 @@ class BoundedTransport(httpx.BaseTransport):
 
     @contextmanager
     def bounds(self, max_bytes: int, seconds: float, connect_seconds: float = 0.0) -> Iterator[None]:
-        """Limit this thread's replies in bytes and seconds, until the next call (never undone)."""
+        """Set this thread's limits on reply bytes and seconds; they stay when the context ends."""
         self._time.largest, self._time.deadline, self._time.connect = (
             min(max_bytes, MAX_REPLY_BYTES),
             time.monotonic() + seconds,
@@ -91,7 +91,7 @@ def environment_proxy(address: str) -> str | None:
 
 
 def read_body(chunks: Iterable[bytes], encoding: str, max_bytes: int) -> bytes:
-    """Return a reply's body, decompressed, of at most `max_bytes` bytes.
+    """Return a reply's decompressed body; ReplyTooLargeError beyond `max_bytes` bytes.
 
     Raises:
         ReplyTooLargeError: there are more than `max_bytes`.
@@ -134,7 +134,7 @@ class _RequestLimits(threading.local):
     largest = MAX_REPLY_BYTES
 
     def seconds_left(self, timeout: float | None) -> float:
-        """Return the seconds until the deadline, or `timeout` if that is less.
+        """Return the seconds to the deadline, at most `timeout`; ReadTimeout if it has passed.
 
         Raises:
             httpcore.ReadTimeout: the deadline has passed.

@@ -32,7 +32,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Fit every abstention method on every model and dataset; write all outcomes and rules."""
+    """Fit every abstention method on each model and open dataset; write outcomes and rules."""
     tables = Tables(stage)
     parts: list[pa.Table] = []
     rules: list[dict[str, Any]] = []

@@ -38,7 +38,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Merge, check and filter the recipes' pairs; publish one dataset folder."""
+    """Merge, check and filter the recipes' pairs; publish dataset folder, card and shortcuts."""
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

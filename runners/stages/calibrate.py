@@ -27,7 +27,7 @@ MOST_OPTIONS = 64
 
 
 def run(stage: Stage) -> None:
-    """Apply every conformal setting to every model and dataset; write sets and thresholds."""
+    """Apply conformal settings to models and multiple-choice datasets; write both tables."""
     datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     check_parts(stage.params["settings"], [d for d in datasets.values() if d.n_options.any()])
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}
@@ -65,7 +65,7 @@ def run(stage: Stage) -> None:
 
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:
-    """Return (n,) True for the calibration rows: the same for every model, none open."""
+    """Return (n,) True for calibration rows; StageError if a question has too many options."""
     if samples.n_options.max() > MOST_OPTIONS:
         raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MOST_OPTIONS}")
     return calibrating_rows(samples, setting)

@@ -37,7 +37,7 @@ TABLES = ("samples.parquet", "images", VERIFICATION)
 
 
 def run(stage: Stage) -> None:
-    """Drop the questions that people rejected; publish the dataset folder."""
+    """Drop the questions that people rejected; publish the dataset folder and its card."""
     name, source = stage.params["dataset"], Path(stage.inputs["dataset"])
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
@@ -76,7 +76,7 @@ def run(stage: Stage) -> None:
 
 
 def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
-    """Return the kept scored rows that `balance:` draws and all unscored ones; count both."""
+    """Return the scored rows that `balance:` draws, and all unscored rows; count the draws."""
     name = stage.params["dataset"]
     scored = split_rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
     drawn = balance_samples(Samples(name, remaining), scored, stage.params["balance"])

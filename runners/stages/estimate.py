@@ -55,7 +55,7 @@ def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
 
 
 def _estimated(stage: Stage, estimators: list[LabelledEstimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
-    """Return one UNCERTAINTIES table per block and estimator."""
+    """Return an UNCERTAINTIES table per block and estimator that has what it reads there."""
     left_out = stage.params.get("left_out", {})
     by_estimator: list[dict[int, pa.Array | None]] = []
     for estimator in estimators:

@@ -132,7 +132,7 @@ def write_scores(found: Scoring) -> None:
 
 
 def study_metrics(found: Scoring) -> None:
-    """Write the correlations of confidence-weighted accuracy with other metrics, and their points."""
+    """Write correlations of confidence-weighted accuracy with other metrics, and their points."""
     rows = [row for row in found.labelled.to_pylist() if not baseline_model(row["model"]) and not row["slice"].startswith(MACRO)]
     points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in found.stage.params["metrics"]})
     publish_plot(found.stage, "metric_study", partial(confidence_weighted_accuracy.write_points, points))

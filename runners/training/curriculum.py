@@ -96,7 +96,7 @@ class Curriculum:
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
     def _attention_targets(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Return (n, 3) row, head and token, and (n, L) masks to attend to, by `cells_from`, ...
+        """Return attention targets: (n, 3) row, head, token (`*_from`), (n, L) masks (`*_to`).
 
         The keys are `cells_from`, `cells_to`: the cells of each noun phrase's objects, one head per phrase; and `option_from`,
         `option_to`: letter and text of the right option.

@@ -101,7 +101,7 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """Draw a question in which directions one object is seen from another; None if impossible."""
+    """Draw a question on the direction of one object from another; None if no pair fits."""
     pair = ask_quadrant(rng, scene)
     return None if pair is None else pair[0]
 
@@ -114,7 +114,7 @@ def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Draw a question about an object's grid place, or on shared places describe the scene."""
+    """Draw a question: where an object is, what is at a place, or to describe the scene."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]

@@ -150,7 +150,10 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
-    """Return examples that reject the row's `rejected` or partner's target, where it differs."""
+    """Return preference examples, against the row's `rejected`, else its partner's target.
+
+    Rows whose rejected answer equals their own give none, nor does a multiple-choice row without `rejected`.
+    """
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
     return rated + [own.example(rejected=other.target) for own, other in both]
@@ -167,7 +170,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return, per row with a known wrong answer, examples that ask if each is right: yes, no.
+    """Return examples that ask if a row's target (yes) and known wrong answer (no) are right.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.

@@ -63,7 +63,7 @@ def judge_answers(context: FinetuneContext, rows: Sequence[Row], answers: Sequen
 
 
 def _answer_for_judge(row: Row, answer: str) -> Answered:
-    """Return an answer as judges take it; without options if none is known to be right."""
+    """Return a judge's input on a row's answer, without options if the right one is unknown."""
     if not row.answerable:
         return Answered(row.question, (), answer, choices=row.choices)
     letters = dict(zip(LETTERS, row.choices, strict=False))
@@ -73,7 +73,7 @@ def _answer_for_judge(row: Row, answer: str) -> Answered:
 
 
 def answer_entropy(texts: Sequence[str]) -> float:
-    """Return the entropy in nats of at least one answer, equal up to case and punctuation.
+    """Return the entropy (nats) of answers, alike up to case, articles and punctuation.
 
     >>> answer_entropy(["Red.", "red", "the red"]), round(answer_entropy(["red", "blue"]), 4)
     (0.0, 0.6931)

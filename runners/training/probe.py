@@ -97,7 +97,7 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
 
 
 def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> tuple[dict[str, Any], TrainedProbe | None]:
-    """Train a probe on all `datasets`; return (PROBE_FITS numbers, the probe or None: `why`).
+    """Train a probe on all `datasets`; return (its columns of PROBE_FITS, the probe or None).
 
     Without a probe, `why` of the numbers holds the reason.
     """
@@ -161,7 +161,7 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
 
 
 def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
-    """Return accuracy, calibration error and AUROC on a fifth of the groups; {} if undefined.
+    """Train on 4/5 of the groups; return accuracy, calibration error, AUROC on 1/5, or {}.
 
     Empty where either part lacks a class.
 

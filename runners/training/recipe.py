@@ -97,7 +97,7 @@ class Material:
 
 
 def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], max_length: int | None, filler: int) -> Any:
-    """Return a function that yields padded batches of at most 256 rows; none without any."""
+    """Return a function that yields padded batches of up to 256 validation rows in all."""
     folders, examples = {}, []
     for name in sorted(datasets):
         try:

@@ -155,7 +155,7 @@ def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
 
 
 def count_micro_batches(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
-    """Return the number of micro-batches per device and step; 1 if none are set."""
+    """Return the number of micro-batches per device and step; 1 if settings give no size."""
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
     if recipe.share is None or not settings.micro_batch:

@@ -102,7 +102,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Return `val_accuracy`, `val_calibration_error`, `val_auroc` of tokens; or {}, no rows.
+        """Return `val_accuracy`, `val_calibration_error`, `val_auroc` of tokens; {} if unmeasured.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing

@@ -21,7 +21,7 @@ STEEPEST = 200.0
 
 
 def beta_curves(log_odds: Floats, right: Floats, weights: Any) -> Floats:
-    """Return (B, 3) beta curves' a, b >= 0, c from log odds; NaN if no loss is least.
+    """Fit (B, 3) beta curves: a, b >= 0 and c; NaN if no wrong answer outscores a right one.
 
     Args:
         log_odds: (n,) log odds of the confidence p.

@@ -47,7 +47,7 @@ class MeasuredCalibrator:
 
 @dataclass
 class Comparisons:
-    """Collects the measurements of all calibrators, and tests each pair of them."""
+    """Collects measured calibrators, and tests each pair that shares a score or includes raw."""
 
     metrics: Sequence[Metric]
     level: float
@@ -85,7 +85,7 @@ class Comparisons:
         return ranked(place, better, candidates, groups, self.level), setting, usable
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows of CALIBRATOR_COMPARISONS per pair: difference, interval, corrected p-value."""
+        """Return CALIBRATOR_COMPARISONS rows, one per tested pair; [] with too few groups."""
         rows: list[dict[str, Any]] = []
 
         def shared_family(column: tuple[Ranked, str, list[MeasuredCalibrator]]) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ def exchangeable_unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
 
 @dataclass(frozen=True)
 class Band:
-    """95% range of the test coverage if the conformal guarantee holds exactly."""
+    """95% range of test coverage under the guarantee, with its effective sample sizes."""
 
     target: float
     low: float

@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """Yield (b, n) `covered` and `set_size` of b resamples, by thresholds per question part."""
+        """Yield int8 (b, n) `covered` and `set_size` of b resamples; needs question parts."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
@@ -148,7 +148,7 @@ class Redraw:
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
 
     def steps(self, resamples: Resamples) -> list[Steps]:
-        """Return the sets at all resampled thresholds, ascending; one Steps per question part."""
+        """Return sets at the resampled thresholds, thinned by `nodes`; a Steps per question part."""
         return self._steps.get(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
 
     def _make_steps(self, limits: Floats) -> Iterator[Steps]:
@@ -178,7 +178,7 @@ class Redraw:
         return Steps(members, limits, which, lowest, members[rows], at, before, after)
 
     def calibrating(self, resamples: Resamples) -> int:
-        """Return the number of groups with calibration rows among the resampled groups."""
+        """Return how many of the groups that are resampled have calibration rows."""
         return self._calibrating.get(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
@@ -188,7 +188,7 @@ class Redraw:
 
     @cached_property
     def calibrating_units(self) -> list[int]:
-        """Return the numbers of exchangeable units that calibrate, one per question part."""
+        """Return numbers of exchangeable units that calibrate: one per question part, or a total."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
         parts = range(1 if self.parts is None else len(self.parts.names))
@@ -196,14 +196,14 @@ class Redraw:
 
     @cached_property
     def why_every_option(self) -> str:
-        """Return why no threshold exists, so that every set has all options; "" otherwise."""
+        """Return why too few units calibrate for any threshold; "" if enough, or with parts."""
         n, needed = sum(self.calibrating_units), fewest_units(self.alpha)
         if self.parts is not None or n >= needed:
             return ""
         return f"every set has all options: {n} {UNITS[self.unit]} calibrate, and a threshold at alpha = {self.alpha:g} needs {needed}"
 
     def band(self, rows: Ints, covered: Floats, group: Ints) -> Band:
-        """Return the range in which the coverage of these test rows is expected.
+        """Return the 95% range expected of these test rows' coverage, and what is guaranteed.
 
         Args:
             rows: places of the test rows.
@@ -238,7 +238,7 @@ def redraw(
     calibrates: Floats,
     samples: Samples,
 ) -> Redraw:
-    """Return a Redraw that repeats a conformal calibration on other calibration rows.
+    """Prepare one conformal score of a cell for recalibration in each resample.
 
     Args:
         setting: of the stage's parameters.
@@ -316,7 +316,9 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
 
 def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = NODES) -> tuple[Floats, Ints]:
-    """Return (thresholds, at most `max_nodes` and `always_included`; (B,) nearest's index).
+    """Reduce (B,) limits to about `max_nodes`; return (these, (B,) index of the nearest).
+
+    Limits that are few enough are all kept; otherwise `always_included` are kept besides.
 
     The index is that of the threshold nearest to each resample's limit.
     """

@@ -44,7 +44,7 @@ class QuestionParts:
 
     @property
     def partition_label(self) -> str:
-        """Return the partition field, or its description if it concerns the right option."""
+        """Return the field that forms the parts, or words for it: "letter of the right option"."""
         return OPTION_PARTS.get(self.per, self.per)
 
     def thresholds(self, scores: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
@@ -54,7 +54,7 @@ class QuestionParts:
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return (n, K) thresholds per option from the parts' (P,) `limits`; NaN or +inf for none."""
+        """Return each option's threshold (n, K); without one NaN, or +inf if parts are of options."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
@@ -64,7 +64,7 @@ class QuestionParts:
         return np.asarray(np.isnan(np.append(limits, math.nan)[self.of_row]))
 
     def why_incomplete(self, limits: Floats) -> str:
-        """Return a sentence on parts with a NaN in `limits`, and the remedy; "" if all have one."""
+        """Return which parts lack a threshold, and how many questions have no part; "" if none."""
         there = np.bincount(self.of_row[self.of_row >= 0], minlength=len(self.names)) > 0
         names = [name for name, limit, any_row in zip(self.names, limits, there, strict=True) if any_row and np.isnan(limit)]
         sentences = []

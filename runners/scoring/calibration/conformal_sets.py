@@ -44,7 +44,7 @@ def order_statistic(n: int, alpha: float, quantile: str) -> int:
 
 @lru_cache(maxsize=65_536)
 def required_sum(units: int, alpha: float, quantile: str) -> float:
-    """Return the number of units, maybe fractional, that must score up to the threshold.
+    """Return how many units, maybe fractional, must score at or below the threshold.
 
     It is (units + 1)(1 - alpha), or for `numpy_higher` the rank of `order_statistic`.
     """

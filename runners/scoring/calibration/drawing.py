@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 
 class HeldDraws:
-    """Resamples of calibration groups that are not scored; number i goes with resample i."""
+    """Resamples of a separate calibration split; the i-th goes with scored rows' resample i."""
 
     def __init__(self, groups: Ints, times: int, seed: int, *names: str) -> None:
         self.groups = groups

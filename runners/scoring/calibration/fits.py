@@ -93,7 +93,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return (b, n) columns by name; NaN where rows calibrate, unread rows keep their value."""
+        """Return (b, n) refitted columns by name; NaN where rows calibrate, others unchanged."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():
@@ -180,7 +180,9 @@ class ScoreNames:
 
 
 def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints) -> Iterator[Recalibration]:
-    """Yield a Recalibration for each calibrator of a setting, and one for the raw confidence.
+    """Yield a Recalibration per score and calibrator that can read it, and the raw confidence.
+
+    Scores that the fitted or the evaluated answers lack are skipped; raw comes only where the confidence is among the scores.
 
     Args:
         setting: of the stage's parameters.
@@ -276,7 +278,7 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
 
 
 def why_no_fit(part: KindOfAnswers, groups: Ints) -> str:
-    """Return why there are too few rows to fit a calibrator, and the remedy; "" if enough."""
+    """Return why no fit is possible (few rows or groups, all right or wrong); "" if it is."""
     whose, who = ("answers that calibrate", "groups that calibrate")
     remedy = "score more questions, raise `calibration: {fraction}`, or calibrate on a split: `fit: val`"
     if part.held is not None:

@@ -45,7 +45,7 @@ class Method:
         return check_array(self.plugin, f"'{self.label}', both ends of each probability", returned, (2, 1, len(at)))[:, 0]
 
     def __call__(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-        """Return (B, m) or (B, m, K) probabilities; all NaN for a resample without a fit."""
+        """Fit in each resample, return (B, m) or (B, m, K) probabilities at `at`; all NaN: no fit."""
         # Of several scores there is one probability, of options one for each.
         there = ~np.isnan(at) if at.ndim == right.ndim else ~np.isnan(at).any(axis=1)
         shape = (weights.shape[0], *there.shape)
@@ -82,7 +82,10 @@ class KindOfAnswers:
         return self.right.ndim == 2
 
     def probabilities(self, weights: Weights, start: int | None = None) -> Floats:
-        """Return recalibrated (B, m) or (B, m, K) probabilities, from resample number `start` on."""
+        """Fit under each row of `weights`; return (B, m) or (B, m, K) probabilities of `scores`.
+
+        `start` is the number of the first of these resamples, None for the sample itself; only held-out answers read it.
+        """
         drawn = weights.rows(self.rows) if self.held is None else self.held.weights(self.rows, len(weights.counts), start)
         if not self.of_options or self.method.plugin.declares.get("OPTIONS", False):
             return self.method(self.score, self.right, drawn, self.scores)
@@ -102,7 +105,7 @@ class KindOfAnswers:
         return np.asarray(shared)
 
     def columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return recalibrated (B, n) columns by name; NaN in rows that are not read."""
+        """Return (B, n) `confidence`, of options also `predicted`, `correct`; NaN in other rows."""
         values = self.probabilities(weights, start)
         if values.ndim == 2:
             return {"confidence": _spread(values, self.at, n)}

@@ -18,7 +18,7 @@ WIDEST = 50.0
 
 
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
-    """Return (B,) temperatures T under which the log-loss of softmax(logits / T) is least.
+    """Return (B,) temperatures T in 1/50..50 with the least log-loss of softmax(logits / T).
 
     Args:
         logits: (n, K), NaN where there is no option.
@@ -123,7 +123,7 @@ def _limit_slopes(
 
 
 def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> Floats:
-    """Return (2, B) values of the weighted sums of score and 1 at which the loss is least."""
+    """Return (2, B) weighted sums of p * score and of p that hold at the least log-loss."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     high, low = np.ones(len(weights)), np.zeros(len(weights))
     if prior_correction:
@@ -132,7 +132,7 @@ def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> 
 
 
 def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, start: Floats, with_slope: bool) -> Floats:
-    """Return (B, 2) (slope, shift) of a centred score; `with_slope=False` keeps the slopes."""
+    """Fit (B, 2) slopes and shifts from `start`, or shifts only; NaN where no loss is least."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)
@@ -160,11 +160,11 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
         left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
     at_its_least = (left <= 1e-6 * total) & ~is_separated(fit) & (np.minimum(n_right, n_wrong) > 0)
     if with_slope and not prior_correction:
-        at_its_least &= _has_least(x, right, weights)
+        at_its_least &= _has_minimum(x, right, weights)
     return np.where(at_its_least[:, None], fit, np.nan)
 
 
-def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
+def _has_minimum(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
     """Return (B,) whether the loss has a minimum.
 
     It falls without end with the slope if no wrong answer scores above any right one, or none below any (Albert, Anderson, 1984). If all

@@ -18,13 +18,15 @@ SEPARATED = 1e4
 
 
 def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
-    """Yield slices of (B, n) weights, so that AT_ONCE numbers hold a slice's intermediates."""
+    """Yield slices of rows of (B, n) weights, AT_ONCE / `numbers_per_resample` rows each."""
     step = max(1, AT_ONCE // max(1, numbers_per_resample))
     return (weights[i : i + step] for i in range(0, len(weights), step))
 
 
 def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """Return ((B, k) parameters of each resample's least loss, (B,) these losses).
+    """Minimise each resample's loss from `start`; return ((B, k) last point, (B,) its loss).
+
+    Callers check whether it converged.
 
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
 

@@ -73,7 +73,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """Yield (values of the columns `names`, their rows), by first occurrence, columns nested."""
+    """Yield (values of columns `names`, their rows); each column's values by first occurrence."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)

@@ -23,7 +23,7 @@ FINAL_ANSWER = "final_answer"
 def answer_columns(
     samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str, unread_is_wrong: bool = False
 ) -> dict[str, Floats]:
-    """Return the (n,) columns that metrics read, by name, from answers and judgements.
+    """Return the columns that metrics read, by name: (n,), `option_probabilities` (n, K).
 
     With `unread_is_wrong` sampled answers without a rating are wrong; else a question with one has no mean rating.
     """
@@ -100,7 +100,7 @@ def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, c
 
 
 def _sampled_columns(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
-    """Return (n,) `sampled_correct` and `sampling_variance` of the sampled ratings, or {}."""
+    """Return (n,) `sampled_correct`, means of sampled answers' ratings, and variances; or {}."""
     sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
     if not sampled.num_rows:
         return {}
@@ -141,7 +141,7 @@ def _add_open_answers(
 def _add_abstention_columns(
     samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]
 ) -> None:
-    """Add abstention columns for all questions in mask `of`, also for unanswered ones.
+    """Add `pred_is_idk` and `hedges` of the answers to `rows`, `gt_is_idk` of questions `of`.
 
     Unanswered questions then count as unscored in the right place.
     """

@@ -26,7 +26,7 @@ FIELDS = {
 
 
 class Curves:
-    """Collects plot data of every model and dataset, and writes it to CSV files."""
+    """Collects plot data of each model's clean answers, and writes it to CSV files."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[list[Any]]] = {name: [] for name in FIELDS}
@@ -68,7 +68,7 @@ def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Ite
 
 
 def risk_coverage(confidence: Floats, correct: Floats) -> Iterator[tuple[float, float]]:
-    """Yield (coverage, error rate of answered questions) as the threshold falls, if any.
+    """Yield (coverage, error rate of the answered) at up to POINTS falling thresholds.
 
     Equal confidences are answered together or not at all. At most POINTS points, full coverage always among them.
     """

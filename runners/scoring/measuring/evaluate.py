@@ -55,7 +55,7 @@ NEVER_EMPTY = "never_empty"
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = False) -> list[tuple[str, Measured]]:
-    """Return (label, measured value) of every metric that applies to the cell, in order.
+    """Evaluate and resample the metrics that apply; return (label, Measured) of each label.
 
     No value depends on which other metrics are asked for, not even in its last bit.
 

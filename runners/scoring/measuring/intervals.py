@@ -67,7 +67,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
 
 
 def _macro_average_interval(one: Measured, level: float) -> Limits:
-    """Return the interval of a macro average, from those of all its slices."""
+    """Return the interval of a macro average from its slices'; none if a slice has none."""
     estimates = []
     for part in one.averaged:
         groups = part.groups or 0
@@ -101,7 +101,7 @@ def value_columns(measured: Measured, ends: Limits, level: float) -> dict[str, A
 
 
 def interval_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return interval, groups, null test, chance and bounds as row columns, by name."""
+    """Return a score row's columns on interval method, groups, null test, chance and others."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if measured.given is not None and printed:

@@ -122,7 +122,7 @@ class Labels:
 
 
 def add_estimator(label: str, estimator: str) -> str:
-    """Return a metric label with an estimator added in its brackets, which may be new."""
+    """Return a metric label with an estimator added to its brackets, or in new brackets."""
     return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 

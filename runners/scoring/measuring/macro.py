@@ -71,7 +71,7 @@ def macro_limits(
 
 
 def correlations(resampled: Sequence[Floats]) -> Floats:
-    """Return the correlations (k, k) over all resamples; 0 for a constant, a NaN is its mean.
+    """Return the (k, k) correlations of k values over resamples.
 
     A value that does not vary is uncorrelated with all others; one that is undefined in a resample takes its mean there.
     """

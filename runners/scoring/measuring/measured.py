@@ -123,7 +123,7 @@ class MetricTask:
 
     @property
     def sums_row_by_row(self) -> bool:
-        """Return whether each row of the summed columns depends on that row alone."""
+        """Return whether it takes only sums whose terms each depend on one row alone."""
         return self.recorded.only_sums and self.metric.is_row_by_row
 
 
@@ -164,7 +164,7 @@ def _mean_over_scores(measured: list[Measured]) -> Measured:
 
 
 def mean_jackknife(measured: Sequence[Measured]) -> Floats:
-    """Return means of the values' jackknife arrays, by index; empty if their lengths differ."""
+    """Return the elementwise mean of the values' jackknife arrays; empty if lengths differ."""
     lengths = {len(p.deleted) for p in measured}
     return np.asarray(np.mean([p.deleted for p in measured], axis=0)) if len(lengths) == 1 else np.empty(0)
 

@@ -64,7 +64,7 @@ class Metric:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Return whether each row of the summed columns depends on that row alone."""
+        """Return whether its plugin declares `row_by_row`: each summed term depends on one row."""
         return bool(self.plugin.declares.get("row_by_row", False))
 
 
@@ -138,7 +138,7 @@ def chance_of(metric: Metric, column: Callable[[str], Floats | None]) -> float:
 
 
 def _arguments_of(metric: Metric, function: Callable[..., Any], column: Callable[[str], Floats | None]) -> dict[str, Any] | None:
-    """Return arguments by name for a metric's `bounds` or `chance`; None if a column lacks."""
+    """Return arguments by name for a metric's `bounds` or `chance`; None if one is missing."""
     reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
     for name, is_parameter in _argument_kinds(function):
         if not is_parameter:

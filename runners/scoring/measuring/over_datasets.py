@@ -64,7 +64,7 @@ class OverDatasets:
             self.values.setdefault((cell.model, cell.variant, part.label, label), {})[cell.samples.name] = value
 
     def rows(self, datasets: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield a row of LABELLED_SCORES for each average over datasets.
+        """Yield a LABELLED_SCORES row per average over `datasets`, undefined if one lacks it.
 
         Datasets are taken for independent. An average is undefined if a dataset has no value, and has no interval if a dataset has none;
         the reason names the dataset.

@@ -37,7 +37,7 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 def read_cells(
     stage: Stage, samples: Samples, tables: Tables, only: str | None = None, variants: Collection[str] | None = None
 ) -> Iterator[Cell]:
-    """Yield a dataset's cells of all models (or `only` one), by variant, with clean values.
+    """Yield a dataset's cells: each model's variants, each followed by its abstention cells.
 
     Models come by name, or `only` one; variants in the order of their generations.
 
@@ -50,7 +50,7 @@ def read_cells(
 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str, chosen: Collection[str] | None) -> Iterator[Cell]:
-    """Yield one model's cells, of all variants (`chosen` None) or the chosen ones."""
+    """Yield one model's cells of all or the `chosen` variants, with those of abstentions."""
     answers = greedy_by_variant(
         path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
     )
@@ -74,7 +74,7 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
 def _cells(
     samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
-    """Yield the cell of a model and variant (`alone`: its only one), then one per abstention."""
+    """Yield a variant's cell, then one per abstention method; `alone`: it is the only variant."""
     key, answers, where = (model, samples.name, variant), samples.filter_table(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(

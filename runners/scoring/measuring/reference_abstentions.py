@@ -15,7 +15,7 @@ from qualm.runners.scoring.apply_judge import Answered, judge
 
 @dataclass(frozen=True)
 class DecidedSamples:
-    """Samples whose `answerable` a judge has set, and references that it could not read."""
+    """Samples whose `answerable` a judge has set, and ids of those that it could not read."""
 
     samples: list[Sample]
     unread: dict[str, str]
@@ -23,7 +23,7 @@ class DecidedSamples:
 
     @property
     def summary(self) -> str:
-        """Return a sentence: how many questions are unanswerable, unread or in pairs."""
+        """Return a phrase: how many questions are unanswerable or unread, and how many pairs."""
         idk = sum(not sample.answerable for sample in self.samples)
         pairs = len({sample.pair_id for sample in self.samples} - {None})
         return (
@@ -33,7 +33,7 @@ class DecidedSamples:
 
 
 def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> DecidedSamples:
-    """Return the samples with `answerable` set by a judge of references; unread ones left out.
+    """Have a judge of references set `answerable`; leave out samples that it cannot read.
 
     A question is unanswerable if more than half of its references abstain. Multiple-choice questions and questions without references
     stay as they are. A `pair_id` stays only where it is of one answerable and one unanswerable sample.

@@ -24,7 +24,7 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set `measured.resampled` of tasks, thresholds and fits being redrawn in each resample.
+    """Set tasks' `measured.resampled` by redrawn thresholds or fits; else also `deleted`.
 
     Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
     """
@@ -178,7 +178,7 @@ def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weigh
 
 
 def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> Iterator[list[int]]:
-    """Yield lists of the numbers of tasks that one call of their metric can evaluate."""
+    """Yield lists of indices of tasks that one call of their metric can evaluate."""
     stacks: dict[tuple[Any, ...], list[int]] = {}
     for k in summing:
         task = tasks[k]

@@ -57,7 +57,7 @@ def score_rows(
         cell: Cell.
         part: Slice.
         values: Labels and values.
-        columns: Columns of each value, as `described` returns them.
+        columns: Columns of each value, as `intervals_and_columns` returns them.
     """
     same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None, "caution": cell.caution or None}
@@ -78,7 +78,7 @@ def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
 
 
 def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
-    """Return {model: {"DATASET" or "DATASET SLICE": {metric: clean value}}} of defined values.
+    """Return {model: {"DATASET" or "DATASET macro:FIELD": {metric: defined clean value}}}.
 
     The key of a macro average is "DATASET SLICE".
     """

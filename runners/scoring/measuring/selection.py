@@ -154,7 +154,7 @@ def _scored_rows(metric: Metric, readings: Mapping[str, Floats], universe: NDArr
 
 
 def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield (`macro=value`, rows) per slice of a macro average; ("", universe) without one."""
+    """Yield (`FIELD=value`, rows) per slice of a macro average; ("", universe) without one."""
     if not part.macro:
         yield "", universe
         return

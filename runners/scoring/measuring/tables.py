@@ -32,7 +32,7 @@ class Tables:
     """Tables of a score stage, of which the rows of one cell are read at a time."""
 
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
-        """Open a stage's tables; of each of `datasets`, rows of its unwanted samples are dropped."""
+        """Open a stage's tables; rows of samples that are left out of `datasets` are dropped."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self._stage = stage
         self.judgements = self._split(
@@ -105,7 +105,7 @@ class Tables:
         return judge
 
     def judge_of_answers(self, samples: Samples) -> str | None:
-        """Return the judge whose ratings are correctness here; None if only options are compared."""
+        """Return the judge of a dataset's open answers or, without any, of its choices; or None."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
     def _split(
@@ -118,13 +118,13 @@ class Tables:
 
 @dataclass(frozen=True)
 class CellRows:
-    """Rows of a cell from several tables, without unwanted samples."""
+    """Rows of a cell from several tables, without samples that are left out of its dataset."""
 
     tables: Sequence[ByCell]
     datasets: Mapping[str, Samples]
 
     def get(self, key: Key) -> pa.Table | None:
-        """Return the wanted rows of a (model, dataset, variant); None if no table has it."""
+        """Return a (model, dataset, variant)'s rows of samples not left out; None if it has none."""
         parts = [part for table in self.tables if (part := table.get(key)) is not None]
         if not parts:
             return None
