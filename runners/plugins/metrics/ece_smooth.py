@@ -68,7 +68,7 @@ def _waves(factor: Floats, place: Floats, first: int, last: int) -> Floats:
 
 
 def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (errors, bandwidths), (B,) each: the last step below its error; NaN if none.
+    """Return (B,) errors and bandwidths, the last bandwidth below its error; NaN without rows.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
