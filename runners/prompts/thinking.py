@@ -77,7 +77,7 @@ class Thinking:
     """Reasoning effort, sent to a server."""
 
     @property
-    def shapes(self) -> dict[str, Any]:
+    def answer_settings(self) -> dict[str, Any]:
         """Return name -> value of the settings that change answers, for storage keys; not `of`."""
         return {
             "on": self.on,

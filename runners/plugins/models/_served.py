@@ -65,7 +65,7 @@ class OpenAIModel:
         self.thinking = replace(thinking or Thinking(), on=True, of="both")
         """Settings for reading stored answers. They hold only wanted tokens, and a server may think whatever it is told."""
         encoder = PIL.__version__ if content.jpeg else ""
-        thought = [] if thinking is None else [{**thinking.shapes, "of": thinking.of}]
+        thought = [] if thinking is None else [{**thinking.answer_settings, "of": thinking.of}]
         material = ["openai", client.base_url, client.model, asdict(content), encoder, *thought]
         self.digest = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.counters: Counter[str] = Counter()

@@ -61,7 +61,7 @@ class Questioner:
     """Writer of questions that only the first of two images answers, by a model."""
 
     def __init__(self, context: PairContext, asking: QuestionOptions) -> None:
-        """Open the generator; PairError if it cannot be opened."""
+        """Open the generator and read the prompt; PairError if either fails."""
         self.context, self.asking = context, asking
         with self._errors():
             self.generator = open_generator(asking.generator, context.settings)
