@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the palette, cut to the models with a colour of their own if it holds `models`.
+    """Return the palette: only the models with a colour of their own if these hold `models`.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
