@@ -67,7 +67,7 @@ def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
 
 
 def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: str) -> str:
-    """Return the text of the user's turn that asks `question`, a sample's under a variant.
+    """Return the text of a sample's user turn, with `question` (its text under a variant).
 
     Args:
         params: keys of the prompt, as a stage has them.

@@ -351,7 +351,7 @@ def _has_duplicate_keys(node: ast.Dict) -> bool:
 
 
 def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
-    """Yield (part label, text), in order, of JSON texts whose keys (`path`, inner) name it."""
+    """Yield (part label, text) of texts in a JSON value whose keys, after `path`, name a part."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, Mapping):

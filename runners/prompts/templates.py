@@ -50,7 +50,7 @@ def fill_placeholders(prompt: str, values: Mapping[str, str], where: str) -> str
 
 
 def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
-    """Replace the text under `## ` headings, by title; missing sections are put first."""
+    """Replace the text under `## ` headings, by title; insert missing sections before them."""
     for title, body in sections.items():
         headings = list(_HEADING.finditer(prompt))
         place = next((i for i, m in enumerate(headings) if m[1].casefold() == title.casefold()), None)

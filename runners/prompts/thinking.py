@@ -77,7 +77,7 @@ class Thinking:
     """Reasoning effort, sent to a server."""
 
     @property
-    def shapes(self) -> dict[str, Any]:
+    def answer_settings(self) -> dict[str, Any]:
         """Return name -> value of the settings that change answers, for storage keys; not `of`."""
         return {
             "on": self.on,
@@ -168,7 +168,10 @@ def ends_in_thinking(text: str, tags: tuple[str, str]) -> bool:
 
 
 def close_thinking(prompt: str, thinking: Thinking) -> str:
-    """Return a prompt with empty or closed thinking; unchanged if a switch does it."""
+    """Return a prompt after which the model answers at once: its thinking is already closed.
+
+    Empty tags are added, unless the chat template's switch has turned thinking off.
+    """
     assert thinking.tags is not None
     if ends_in_thinking(prompt, thinking.tags):
         return f"{prompt.rstrip()}\n\n{thinking.tags[1]}\n\n"

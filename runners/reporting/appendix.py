@@ -95,7 +95,7 @@ def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 
 def _judge_facts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (heading, text) facts: the judges, the estimators, and changed versions."""
+    """Yield (heading, text) facts: the judges, the estimators, and versions other than 1."""
     for about in settings.get("judges", ()):
         yield say.JUDGE_FACT.format(label=visible(about["label"], 80)), visible(format_plugin(about), 400)
     if estimators := settings.get("estimators"):

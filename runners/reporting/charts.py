@@ -99,7 +99,7 @@ def _unit_plot(height: float, y_range: tuple[float, float]) -> plot.Plot:
 
 
 def quartiles(rows: Rows, row_order: Sequence[str]) -> str:
-    """Return an SVG of median, middle 50% and 80% of right and wrong answers per model."""
+    """Return an SVG of uncertainty quantiles (10 to 90%) of right and wrong answers, by model."""
     drawn = _rounded(rows)
     panel, place = _row_plot(row_order, _shorten_labels(row_order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
@@ -113,7 +113,7 @@ def quartiles(rows: Rows, row_order: Sequence[str]) -> str:
 def dots(
     rows: Rows, row_order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
 ) -> str:
-    """Return an SVG of a dot with its interval per row; models side by side, or ticks if many.
+    """Return an SVG of a dot and interval per row and model; ticks and means if many models.
 
     `models` are in the order of their colours; `beside` has them in the order in which they are drawn.
     """
@@ -185,7 +185,7 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Return an SVG of a line per series; bands if few, a mean if many; dashed at y = `goal`."""
+    """Return an SVG of a line per model; bands if few, a mean if many; dashed at y = `goal`."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)

@@ -27,7 +27,7 @@ class BestEstimatorTests:
 
 
 def best_estimator_tests(results: Report, dataset: str) -> BestEstimatorTests | None:
-    """Return the tests of one dataset's estimators against the best; None if none was ranked."""
+    """Return the tests of one dataset's estimators against the best; None if there are none."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
@@ -61,7 +61,7 @@ def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
 
 
 def _relative_to_best(row: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """Return a comparison reversed to other minus best, with its verdict."""
+    """Return a comparison as the other estimator minus the best, with its verdict."""
     turned = dict(row)
     if row["b"] == best:
         swapped = {"difference": row["difference"], "low": row["high"], "high": row["low"]}

@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the model order by which a figure of `models` gets colours: first of it, or all.
+    """Return the palette: only the models with a colour of their own if these hold `models`.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
@@ -401,7 +401,10 @@ def _text(cell: dict[str, Any] | None) -> str:
 
 
 def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
-    """Return one figure per kind (a function of report and dataset), merged over datasets."""
+    """Return the figures that functions (report, dataset) draw, each merged over datasets.
+
+    Figures without panels are left out.
+    """
     drawn = [merge_figures({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
     return [figure for figure in drawn if figure is not None]
 

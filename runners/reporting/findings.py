@@ -124,7 +124,7 @@ def _describe_candidates(
 
 
 def _blind_baselines(results: Report, dataset: str, label: Label) -> Iterator[str]:
-    """Yield a sentence on the best blind baseline, and whether the best model beats it."""
+    """Yield a sentence on the best blind baseline and if the best model beats it; or none."""
     rows = [(v, m) for m in results.models if baseline_model(m) and (v := results.value(m, dataset, label.text)) is not None]
     if not rows:
         return
@@ -241,7 +241,7 @@ def _against_baseline(results: Report, dataset: str, label: Label) -> Iterator[s
 
 
 def _against_blind(results: Report, dataset: str, label: Label, model: str) -> str:
-    """Return a clause on whether a better model also beats blind baselines; "" if none."""
+    """Return a clause on whether a better model beats blind baselines too; "" without any."""
     if not any(map(baseline_model, results.models)):
         return ""
     beyond = _beyond(results, dataset, label, model)
@@ -303,7 +303,10 @@ def estimator_values(results: Report, dataset: str, model: str, metric: str) -> 
 
 
 def _sets(results: Report, dataset: str) -> Iterator[str]:
-    """Yield a sentence per image-seeing model on its sets, MAX_NAMED at most; one if trivial."""
+    """Yield a sentence on the prediction sets of each image-seeing model, MAX_NAMED at most.
+
+    One sentence for all if every set holds all options.
+    """
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in image_seeing_models(results) for a in labels):
         first = results.cells.get((image_seeing_models(results)[0], dataset, labels[0].text)) or {}
@@ -334,7 +337,7 @@ def _ties_in_words(n_tied: int, others: int) -> str:
 
 
 def _by_count(n: int, total: int, templates: tuple[str, str, str, str]) -> str:
-    """Return one of four templates: (the only one, all, one of several, some of several)."""
+    """Return the template for `n` of `total`: the only one, all, one of several, or some."""
     only, every, one, some = templates
     return (only if total == 1 else every) if n == total else one if n == 1 else some
 

@@ -246,7 +246,7 @@ class Report:
         )
 
     def main_labels(self, dataset: str) -> list[Label]:
-        """Return the metric labels of a dataset that belong to no setting or the main one."""
+        """Return a dataset's metric labels of no setting or the main one, not recalibrated ones."""
         present = self.overall.filter(pl.col("dataset") == dataset)["metric"].unique(maintain_order=True).to_list()
         return [a for a in (self.labels[t] for t in present) if a.setting in ("", self.main_setting) and not a.calibrator]
 
@@ -264,7 +264,7 @@ class Report:
         value = self.cells.get((model, dataset, label), {}).get("value")
         return None if value is None else float(value)
 
-    def _ranking(self, dataset: str, label: Label) -> float:
+    def _mean_auroc(self, dataset: str, label: Label) -> float:
         """Return a label's AUROC averaged over models, to sort estimators; 0 for other metrics."""
         values = [self.value(m, d, t) for m, d, t in self.cells if (d, t) == (dataset, label.text)] if label.plugin == "auroc" else []
         finite = [v for v in values if v is not None and math.isfinite(v)]
@@ -285,7 +285,7 @@ class Report:
             lambda a: a.plugin == "ece",
             lambda a: a.plugin == "auroc",
         ]
-        order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep, -self._ranking(dataset, a)))
+        order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep, -self._mean_auroc(dataset, a)))
         chosen = [next((a for a in order if rule(a)), None) for rule in rules]
         picks = list(dict.fromkeys(a for a in chosen if a is not None))
         return (picks or labels)[:max_metrics]

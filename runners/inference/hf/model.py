@@ -103,7 +103,7 @@ class HfVlm:
             # Template and date also shape turns that the rendered question does not show.
             "template": template,
             "date": self.date,
-            "thinking": None if thinking is None else thinking.shapes,
+            "thinking": None if thinking is None else thinking.answer_settings,
         }
         self.digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         # The token to come must stand at the right end of every row.
@@ -132,7 +132,7 @@ class HfVlm:
         own = {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": example}
         if self.date is not None:
             own["date"] = self.date
-        return own if self.thinking is None else {**own, "thinking": {**self.thinking.shapes, "of": self.thinking.of}}
+        return own if self.thinking is None else {**own, "thinking": {**self.thinking.answer_settings, "of": self.thinking.of}}
 
     def _settled(self, thinking: Thinking | None) -> Thinking | None:
         try:

@@ -95,7 +95,7 @@ _NO_UNITS = word_set("a an and or in on at of to is are was were with by for fro
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in a text, with its unit, sign and precision."""
+    """A number in a text: its exact value, unit, decimals as written, and position."""
 
     value: Fraction
     decimals: int
@@ -110,7 +110,7 @@ class Quantity:
 
 
 def plain_math(text: str) -> str:
-    r"""Return a text with LaTeX and number words as digits and plain characters.
+    r"""Return a text with LaTeX as plain characters and number words as digits.
 
     >>> plain_math(r"$\frac{1}{2}$ of 1{,}000 or twenty-one"), plain_math("one of the dogs")
     ('1/2 of 1,000 or 21', 'one of the dogs')
@@ -129,7 +129,7 @@ def _fraction(words: re.Match[str]) -> str:
 
 
 def _digits_of(words: re.Match[str], text: str) -> str:
-    """Return number words as digits; "one" stays where it is a pronoun."""
+    """Return number words as digits, but "none" and a pronoun "one" unchanged."""
     said = words[0].casefold()
     if said == "none" or (
         said == "one"
@@ -141,7 +141,7 @@ def _digits_of(words: re.Match[str], text: str) -> str:
 
 
 def quantities(text: str) -> Iterator[Quantity]:
-    """Yield the numbers of a text prepared by `plain_math`, in order."""
+    """Yield the numbers of a text from `plain_math`, but no times, ranges, dates or "<5"."""
     for match in _NUMBER.finditer(text):
         first, last = match.span("digits")
         if _JOINED.match(text, last) or re.fullmatch(r"\d-", text[max(first - 2, 0) : first]):
@@ -168,7 +168,7 @@ def quantities(text: str) -> Iterator[Quantity]:
 
 
 def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
-    """Yield ((value, decimals), offset) of each number in digits and separators; none if long."""
+    """Yield ((value, decimals), offset) per number in digits and separators; none if too long."""
     plain = re.sub(r"[\s'’]", "", digits)
     if len(plain) > MAX_DIGITS:
         return
@@ -204,7 +204,7 @@ def unit_of(text: str) -> str:
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the number that a whole text is, with at most a unit; None for anything else.
+    """Return a text's number if it adds at most a unit, "about" or "in total", else None.
 
     >>> read_quantity("$1,000.50").value, read_quantity("5 or 6"), read_quantity("about 5 km").unit
     (Fraction(2001, 2), None, 'km')

@@ -287,6 +287,6 @@ class Asked:
 
 @lru_cache(maxsize=4096)
 def read_question(question: str, choices: Sequence[str] = ()) -> Asked:
-    """Return a question as Asked; `choices` are options that its text lacks."""
+    """Return a question as Asked; of `choices` only their presence counts."""
     plain = " ".join(question.split(" ")).strip().casefold().replace("’", "'")
     return Asked(plain, bool(choices) or bool(_LISTS_OPTIONS.search(plain)) or _OPTION.search(plain) is not None)

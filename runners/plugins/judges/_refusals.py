@@ -357,7 +357,7 @@ class _Clause:
 
 
 def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bool:
-    """Return true if a reply abstains: it commits to no answer.
+    """Return true if a reply abstains: it is not empty, but commits to no answer.
 
     >>> is_refusal("I don't know."), is_refusal("I am not sure, but I think blue"), is_refusal("Nothing")
     (True, False, True)
@@ -366,7 +366,7 @@ def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bo
 
 
 def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> ReplyAbstention:
-    """Return whether a reply abstains and whether it hedges; neither for an empty reply.
+    """Return whether a reply abstains, or answers with a hedge; neither for an empty reply.
 
     >>> read_abstention("I am not sure, but I think blue", "What color is it?")
     ReplyAbstention(abstains=False, hedges=True)
@@ -385,7 +385,10 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
 
 
 def _plain(text: str) -> str:
-    """Return a reply in lower case, without thoughts and markup; quotations become `qqq`."""
+    """Return a reply in lower case, no markup, contractions in full, quotations as `qqq`.
+
+    A long reply loses its middle. Thoughts, asides and invented follow-up questions are dropped.
+    """
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = unicodedata.normalize("NFKC", strip_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()
@@ -901,7 +904,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
 
 
 def _is_plain_statement(clause: _Clause, parsed: Asked) -> bool:
-    """Return true if a clause is a plain statement on the matter."""
+    """Return true if a clause without a role affirms something about the asked thing."""
     return (
         clause.role is Role.OTHER
         and bool(parsed.text)
@@ -916,7 +919,10 @@ def _is_plain_statement(clause: _Clause, parsed: Asked) -> bool:
 
 
 def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return true if clause `i`'s sentence contrasts, concludes or guesses up to that clause."""
+    """Return true if clause `i`, or one before it in its sentence, contrasts or guesses.
+
+    "But", a conclusion or a guess makes the clause count although an earlier clause abstains.
+    """
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 

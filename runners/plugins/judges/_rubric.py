@@ -18,7 +18,7 @@ def replies(
     max_new_tokens: int,
     max_prompt_characters: int | None = None,
 ) -> list[str | None]:
-    """Return the model's reply per answer, in order; None where it is not asked or gives none.
+    """Return the model's reply per answer, in order; None if not asked, too long, or failed.
 
     Args:
         judge: its name, which is that of our prompt as well.

@@ -89,7 +89,7 @@ class StatedText:
 
     @cached_property
     def mentions(self) -> list[tuple[int, int]]:
-        """Return (start, end) word indices of every mention of a reference, not in a longer one."""
+        """Return (start, end) word indices of all mentions of references, but none inside another."""
         texts = [word.text for word in self.words]
         found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
         longest: list[tuple[int, int]] = []
@@ -120,7 +120,7 @@ class StatedText:
         return words
 
     def is_denied(self, start_word: int, end_word: int) -> bool:
-        """Return true if a mention is denied: "not red", "red is wrong"; unless the question does."""
+        """Return true if a mention is denied ("not red") by words that the question lacks."""
         before = self.clause_before(start_word)
         following = [self.text(start_word), *before]
         if (self.text(start_word - 2), self.text(start_word - 1)) == ("anything", "but") or any(
@@ -205,7 +205,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return 1; 0 if a rival of the reference's kind (another color) wins, None if both do."""
+    """Return 1 if no rival (another color) is stated, 0 if only a rival is, None if both are."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)
@@ -224,7 +224,7 @@ def _among_its_kind(text: StatedText) -> float | None:
 
 
 def _kinds_of(references: Sequence[Sequence[str]]) -> set[int]:
-    """Return the indices in _KINDS of the sets that hold the last word of a reference."""
+    """Return the indices in _KINDS of the word sets that contain a reference's last word."""
     return {k for k, kind in enumerate(_KINDS) for words in references if words and words[-1] in kind}
 
 
@@ -243,7 +243,7 @@ def words_of_reference(reference: str) -> list[str]:
 
 
 def _dates_by_year(text: str) -> str:
-    """Return a text whose dates begin with the year: "1972 september 14"."""
+    """Return a text with its dates rewritten year first: "1972 september 14"."""
 
     def by_year(match: re.Match[str]) -> str:
         day, month, month_first, day_second, year, iso_year, iso_month, iso_day = match.groups()

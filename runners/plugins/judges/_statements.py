@@ -43,7 +43,10 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def visible_reply(reply: str) -> str:
-    """Return a reply without thinking, chat tokens and invented follow-up questions."""
+    """Return a reply without thoughts and follow-ups; a LaTeX box is added as "Answer: ...".
+
+    Only its last LONGEST characters are read. Chat tokens are dropped.
+    """
     text = clean_reply(_boxes_as_statements(reply[-LONGEST:]))
     cut = _CONTINUATION.search(text.strip())
     return (text.strip()[: cut.start()] if cut and cut.start() else text).strip()

@@ -161,7 +161,7 @@ def yes_or_no(text: str) -> YesNo:
 
 
 def restated(question: str, text: str) -> YesNo:
-    """Return "yes" or "no" if a reply restates an English yes-or-no question, else None.
+    """Return "yes" or "no" if a reply affirms or denies a question in its words; else None.
 
     The first sentence has to hold every word of the question, in its order, and no condition, doubt or contrast.
 

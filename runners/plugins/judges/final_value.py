@@ -27,7 +27,7 @@ def final_value(
     tolerance: Annotated[float, Ge(0)] = 0.0,
     rounded: bool = False,
 ) -> list[Judgement]:
-    r"""Judge each reply 1 if its final number or expression equals a reference, else 0.
+    r"""Judge each reply 1 if its final number or expression is right, else 0; None if unclear.
 
     The rating is 1 or 0.
     The answer is what stands in `\boxed{}`, behind `####` or behind "the answer is"; else what the reply concludes ("so 4 + 3 = 7"),

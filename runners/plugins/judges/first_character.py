@@ -19,7 +19,7 @@ def first_character(
     *,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    """Judge each reply 1 if its first character is the right option's letter, else 0.
+    """Judge each reply 1 if it begins with the right option's letter, 0 for another option's.
 
     Upper and lower case count alike.
     A reply that begins with no option's letter is unscored with `parse_ok` false, or wrong where it declines. "Actually, C" begins with

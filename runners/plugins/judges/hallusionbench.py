@@ -33,7 +33,7 @@ def hallusionbench(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 16,
 ) -> list[Judgement]:
-    """Judge each answer as correct, incorrect or unclear, by a language model.
+    """Judge each answer 1 if a language model finds it correct, 0 if incorrect or unclear.
 
     The answer is compared with a reference sentence.
     "incorrect" anywhere in the reply is read first, since "correct" is part of it. Correct is right; unclear is right only where
@@ -56,13 +56,13 @@ def hallusionbench(
 
 
 def _sentence(references: list[str]) -> str:
-    """Return the joined references except "yes", "no" and "unclear"; else the yes or no."""
+    """Return the reference sentences, joined; without any, the reference "yes" or "no"."""
     sentences = [r for r in references if r.casefold() not in SHORT]
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
 
 
 def rate_code(reply: str | None, on_failure: str) -> float | None:
-    """Return the rating in a reply: 0 incorrect, 1 correct, 2 unclear; None if unscored.
+    """Return a reply's code: 0 incorrect, 1 correct, 2 unclear; None if it has none of them.
 
     >>> [rate_code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

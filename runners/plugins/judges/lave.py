@@ -113,7 +113,7 @@ _RATING = re.compile(
 
 
 def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | None:
-    r"""Return the number after the first, else last, "Rating:"; None if not `allowed`.
+    r"""Return the number after the first or last "Rating:"; None if missing or not `allowed`.
 
     Args:
         text: the reply; what was thought before it is not read.

@@ -39,7 +39,7 @@ def llm_extract(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 32,
 ) -> list[Judgement]:
-    """Judge by another judge the short answer that a language model extracts from each reply.
+    """Let a language model extract each short answer, and another judge rate it.
 
     The model sees the question, its options and the reply, never the references, so that it reads and does not grade. It may say that
     the reply declines, which is an abstention, or that it settles on no answer: then the reply is unscored with `parse_ok` false. Use
@@ -76,7 +76,7 @@ def _short(text: str) -> str:
 
 
 def _without_answer(references: Sequence[str], text: str | None) -> Judgement | None:
-    """Return the judgement of a reply without an answer; None if it has one."""
+    """Return the judgement if the extracted text is "declines" or no answer, else None."""
     if text is not None and _DECLINES.fullmatch(_short(text)):
         return Judgement(float(not references), True, text)
     if text is None or not _short(text) or _NO_ANSWER.fullmatch(_short(text)):

@@ -14,7 +14,7 @@ FIRST = 4
 def mme(
     questions: list[str], references: list[list[str]], predictions: list[str], *, rule: Literal["official", "lmms_eval"] = "official"
 ) -> list[Judgement]:
-    """Judge each answer by MME's rule: "yes", or else "no", within four characters.
+    """Judge each answer by MME's rule: "yes", or else "no", in its first four characters.
 
     An answer with neither is wrong. Case is ignored.
     "No, it is" is "no" and so are "Now", "Not at all" and "Nope"; "The answer is yes" is neither. For `mme_score` and `yes_no_f1`.

@@ -30,7 +30,7 @@ def mmhal(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 500,
 ) -> list[Judgement]:
-    """Judge each answer from 0 to 6 points against a person's answer, by a language model.
+    """Judge each answer by a language model, from 0 to 6 points; the rating is points / 6.
 
     The model also sees a list of what is in the image.
     6 to 3 are without hallucination: very informative with good reasoning, very, somewhat, not; 2 to 0 are with: very, somewhat,

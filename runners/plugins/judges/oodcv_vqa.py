@@ -18,7 +18,7 @@ WORDS = {
 
 
 def oodcv_vqa(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Judge each answer 1 if it contains a word of its reference, in the same case, else 0.
+    """Judge each answer 1 if a word for its reference occurs in it, even in a longer word.
 
     Marks of punctuation are deleted or become spaces as in VQA's evaluation, full stops are deleted except before a digit, and what follows
     the first one that is left is not read. So "none" has the "one" of 1 and "not" the "no" of 0, "Two" is not "two", and "0" is not zero.

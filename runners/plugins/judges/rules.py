@@ -34,7 +34,7 @@ def rules(
     tolerance: Annotated[float, Ge(0)] = 0.0,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
-    """Judge each reply 1 if it is or states a reference or names the right option, else 0.
+    """Judge each reply 1 if it states a reference or right option, else 0; None if unclear.
 
     The rating is 1 or 0.
     Texts are equal up to case, punctuation, articles and number words; signs, operators, currencies, emoji and combining marks count.
@@ -79,7 +79,7 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
 
 
 def _is_negative_answer(reply: str, references: Sequence[str]) -> bool:
-    """Return true if "Nothing." or the like, elsewhere an abstention, is a reference answer."""
+    """Return true if a reply such as "nothing" is a reference answer, so no abstention."""
     return reply in NEGATIVE_ANSWERS and reply in references
 
 

@@ -111,7 +111,7 @@ def normalise(text: str, rule: Rule = "official") -> str:
 
 
 def replace_marks(text: str) -> str:
-    """Return text with marks next to spaces deleted, others replaced by a space.
+    """Delete each kind of mark that stands beside a space anywhere; replace others by spaces.
 
     All marks are deleted if a comma stands between digits.
     """

@@ -7,7 +7,7 @@ from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:
-    """Return a masker (requests -> masks): the union of given or else scene-graph boxes.
+    """Return a masker: the union of a request's known boxes as a mask, or a reason as text.
 
     No mask: "no box" where none is given, "out of frame" where none of them touches the image.
     """

@@ -47,7 +47,7 @@ def grounded_sam(
     text_threshold: Annotated[float, Ge(0), Le(1)] = 0.25,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32",
 ) -> Masker:
-    """Return a masker (requests -> masks) of all objects that are detected by their name.
+    """Return a masker: SAM's masks in known boxes or those detected by name, or a reason.
 
     The detector is asked with the name in lower case and a period after it, as it was trained; all its boxes above the
     threshold count, and the mask is the union of SAM's single masks of them.

@@ -6,7 +6,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
-    """Return a masker (requests -> masks) of all pixels that show a scene's objects.
+    """Return a masker: the visible pixels of a scene's objects as a mask, or a reason as text.
 
     Args:
         shadow: include their shadows: every pixel that would differ by more than 8 of 255 without them. A

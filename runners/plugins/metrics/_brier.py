@@ -16,14 +16,17 @@ from qualm.runners.scoring.binning import bin_membership
 
 
 def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats]:
-    """Return (n, m) forecasts and (n, m) outcomes: m is 1 for `answer`, else the options."""
+    """Return (n, m) forecasts and 0/1 outcomes: m = 1 for the answer, else one per option."""
     if over == "answer":
         return forecast[:, None], outcome[:, None]
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
 
 
 def each_outcome(forecast: Floats, over: str) -> list[Floats]:
-    """Return the possible outcomes, each (n,): all 0 and all 1, or each option's index."""
+    """Return arrays (n,) of possible outcomes: all 0 and all 1, or each option's index.
+
+    The likeliest option stands for an option that a question lacks.
+    """
     if over == "answer":
         return [np.zeros(len(forecast)), np.ones(len(forecast))]
     # Questions may have fewer options than there are columns; the likeliest stands for those that a question lacks.

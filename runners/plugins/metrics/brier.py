@@ -52,7 +52,7 @@ def interval(
     over: str = "answer",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return the (low, high) interval, from losses between each row's best and worst outcome."""
+    """Return the (low, high) interval of the mean loss, from each row's possible losses."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over) for each in each_outcome(forecast, over)])

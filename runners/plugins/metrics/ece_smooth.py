@@ -68,7 +68,7 @@ def _waves(factor: Floats, place: Floats, first: int, last: int) -> Floats:
 
 
 def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (errors, bandwidths), (B,) each: the last step below its error; NaN if none.
+    """Return (B,) errors and bandwidths, the last bandwidth below its error; NaN without rows.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -111,7 +111,7 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:
-    """Return (b,) integrals of the absolute gap, smoothed, from its cosine coefficients.
+    """Return (b,) integrals of the absolute smoothed gap, from the gap's cosine coefficients.
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
     with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
@@ -136,7 +136,7 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 @lru_cache(maxsize=2)
 def _cosines(n_intervals: int, n_first: int) -> Floats:
-    """Return (WAVES, n_first) cosines at the middles of the first of `n_intervals` intervals.
+    """Return (WAVES, n_first) cosines, doubled for k > 0, at the first interval middles.
 
     All but the first stand for two waves, k and -k.
     """

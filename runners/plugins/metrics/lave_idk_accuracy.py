@@ -10,7 +10,7 @@ META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="
 
 
 def lave_idk_accuracy(correct: Floats, pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:
-    """Mean rating of open answers; a refusal is right only if the question has no answer.
+    """Mean rating of open answers; unanswerable questions call for a refusal, others for none.
 
     mean(s), s = 1 if answer and truth both decline, 0 if exactly one does, else the judge's rating (0, 0.5 or 1). In [0, 1],
     higher is better; over all questions, answerable or not. Undefined without rows. An earlier preprint gives 1 wherever

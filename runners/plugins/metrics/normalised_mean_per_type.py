@@ -24,7 +24,7 @@ def normalised_mean_per_type(
     mean: Literal["arithmetic", "harmonic"] = "arithmetic",
     by: str = "category",
 ) -> Floats:
-    """Accuracy per reference answer, averaged within each type of question, then over types.
+    """Accuracy on each reference answer's questions, averaged within types, then over types.
 
     With a_tr the mean of `correct` over the rows of type t whose right answer is r, and n_t = mean over r of a_tr:
     arithmetic (A-NMPT) = sum_t n_t / T, harmonic (H-NMPT) = T / sum_t (1 / n_t), 0 where one n_t is. A model that always gives

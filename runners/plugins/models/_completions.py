@@ -51,7 +51,9 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
 def likeliest(
     tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], max_k: int
 ) -> list[list[tuple[str, float]]] | str:
-    """Return each position's k likeliest (token, log-probability); a reason as text if k < 2.
+    """Return each position's likeliest (token, log-probability) pairs; a reason if under two.
+
+    Every position has the same number of pairs: at most `max_k`, and no more than any position shows.
 
     Args:
         tops: of each position.
@@ -69,7 +71,7 @@ def likeliest(
 
 
 def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
-    """Return the log-probabilities of tokens where a prompt holds them last; None if nowhere."""
+    """Return the log-probabilities of tokens at their last place in a prompt; None if absent."""
     there = [next(iter(entry), None) for entry in prompt]
     for start in range(len(there) - len(ids), 0, -1):
         if there[start : start + len(ids)] == list(ids):

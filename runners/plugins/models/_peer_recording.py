@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return recorded GENERATIONS rows of these SAMPLES, in order; list faults in `left_out`.
+        """Return the GENERATIONS rows that a recording has for SAMPLES; list faults in `left_out`.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -228,7 +228,7 @@ class _Answers:
         self._pending: list[Columns] = []
 
     def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
-        """Store an answer and return None; if the key has one, keep and return the earlier one."""
+        """Store an answer and return None; if its key has one, keep that and return its place."""
         row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
         if row < len(self._digests):
             return _Before(self._where(row), self._digests[row] == digest)
@@ -282,7 +282,10 @@ def _numbers(value: Any) -> Any:
 
 
 def separate_thinking(columns: Columns, thinking: Thinking) -> Columns:
-    """Return an answer's columns with thinking cut off into a column; unchanged without any."""
+    """Return an answer's columns with thinking in its own and token columns dropped.
+
+    Columns without thinking are returned unchanged.
+    """
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns

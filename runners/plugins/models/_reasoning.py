@@ -61,7 +61,7 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
 
 
 def _cut_to_read(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Return a choice with the logprobs of the part read, and tops and ids of its answer."""
+    """Return a choice with logprobs of the part `thinking.of`, and tops and ids of its answer."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

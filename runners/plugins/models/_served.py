@@ -65,7 +65,7 @@ class OpenAIModel:
         self.thinking = replace(thinking or Thinking(), on=True, of="both")
         """Settings for reading stored answers. They hold only wanted tokens, and a server may think whatever it is told."""
         encoder = PIL.__version__ if content.jpeg else ""
-        thought = [] if thinking is None else [{**thinking.shapes, "of": thinking.of}]
+        thought = [] if thinking is None else [{**thinking.answer_settings, "of": thinking.of}]
         material = ["openai", client.base_url, client.model, asdict(content), encoder, *thought]
         self.digest = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.counters: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class OpenAIModel:
     def _tops(
         self, part: str, request: Request, image_urls: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
     ) -> PartReply:
-        """Return the answer's top tokens or log-probabilities; fill an empty `shown` by asking."""
+        """Return the answer's top tokens or log-probabilities, or why not; fill an empty `shown`."""
         if not shown:
             shown.append(self._ask_once(self.body(request, image_urls, decoding), part).choices[0])
         answer, how = separate_thinking(shown[0], self.declared)
@@ -181,7 +181,7 @@ class OpenAIModel:
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
     def _prior(self, part: str, request: Request, image_urls: Sequence[str], greedy: Part) -> PartReply:
-        """Return the answer's log-probabilities after a prompt without image, question or both."""
+        """Return log-probabilities of the answer without image, question or both, or why not."""
         if self.declared is not None and self.declared.of != "answer":
             return PartReply(part, Part(), "a server scores the answer again, not its thinking; `thinking: {of: answer}` gives priors")
         if not greedy.tokens:
@@ -233,7 +233,7 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _check_scale(self, prompt: str, image_urls: Sequence[str], temperature: float) -> None:
-        """Raise FatalRequestError if log-probabilities depend on the sampling temperature."""
+        """Ask twice; raise FatalRequestError if log-probabilities depend on the temperature."""
         with self._checking:
             if not self._scale_tests:
                 return

@@ -52,7 +52,7 @@ def embedding(
 
 
 def pooling_fault(folder: Path, pooling: str) -> str:
-    """Return why `pooling` is not what the model's files state; "" if it is."""
+    """Return how `pooling` contradicts the model's files; "" if they agree or say nothing."""
     file = folder / "1_Pooling" / "config.json"
     try:
         said = json.loads(file.read_text(encoding="utf-8"))

@@ -53,7 +53,9 @@ def hf(
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, ...]:
-    """Return the output index of each class: entailment first, then neutral, contradiction.
+    """Return each class's output index, entailment first; NliError if classes are unknown.
+
+    Neutral and contradiction follow, or not_entailment alone.
 
     Raises:
         NliError: neither `id2label` nor the spec names exactly these classes, or both do and differ.

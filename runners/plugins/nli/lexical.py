@@ -17,7 +17,7 @@ _NEGATES = re.compile(
 
 
 def lexical(context: NliContext) -> NliEngine:
-    """Return an engine without a model: entailment if the premise has the hypothesis's words.
+    """Return an NLI engine by rules: a premise entails the word sequences it contains.
 
     Words are compared without case, punctuation and articles, and "two" equals "2", as for the judge `rules`. The rules, in order:
     neither text has a word: entailment if the texts are equal; only one negates ("no", "not", "never"...): contradiction; the hypothesis's

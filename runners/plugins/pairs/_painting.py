@@ -159,7 +159,7 @@ class Painter:
 
 
 def prove_removal(target: Target) -> str | None:
-    """Return a text that proves that only the image with the object answers; None if not."""
+    """Return a proof that the question is unanswerable without its object; None without one."""
     assert target.scene is not None
     reduced = remove_objects(target.scene, target.thing.objects)
     try:

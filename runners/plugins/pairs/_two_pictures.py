@@ -47,7 +47,7 @@ class NewQuestion:
 
 @dataclass(frozen=True)
 class QuestionOptions:
-    """Generator that writes questions about two images, and its options."""
+    """The generator that is to write questions about two images, its prompt and limits."""
 
     generator: Any
     prompt: str | None
@@ -61,7 +61,7 @@ class Questioner:
     """Writer of questions that only the first of two images answers, by a model."""
 
     def __init__(self, context: PairContext, asking: QuestionOptions) -> None:
-        """Open the generator; PairError if it cannot be opened."""
+        """Open the generator and read the prompt; PairError if either fails."""
         self.context, self.asking = context, asking
         with self._errors():
             self.generator = open_generator(asking.generator, context.settings)
@@ -69,7 +69,7 @@ class Questioner:
             self.prompt = replace_sections(read_prompt("extraneous", asking.prompt), about)
 
     def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
-        """Yield (painted images with new question, abstention), in order; count pairs without one.
+        """Yield (pair with its new question, abstention), in order; drop and count failures.
 
         Raises:
             PairError: the generator fails.
@@ -106,7 +106,9 @@ def _ask_batch(
 
 
 def read_new_question(reply: str) -> NewQuestion:
-    """Parse a reply's question, answer and abstention: `Q: ... A1: ... A2: ...` or JSON.
+    """Parse a reply into question, answer and abstention; NoPairError if it is not usable.
+
+    It is `Q: ... A1: ... A2: ...` or JSON.
 
     Raises:
         NoPairError: those of `read_parts`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",

@@ -32,7 +32,10 @@ _SIDES = {"unanswerable": ("not answerable", "non answerable", "idk", "invalid")
 
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
-    """Return replies' names of question or answer (`kind`) "1" or "2", on its `side`."""
+    """Return the names by which replies may call a part, such as `q1` or `first question`.
+
+    `side` is that of the pair: answerable or unanswerable.
+    """
     letter, short = kind[0], kind[: 4 if kind == "question" else 3]
     nth, ordinal, word, place, can = {"1": ("first", "1st", "one", "a", "cannot"), "2": ("second", "2nd", "two", "b", "can")}[number]
     own = (
@@ -206,7 +209,7 @@ def gives_away(question: str, answer: str) -> bool:
 
 
 def read_parts(text: str, form: Form) -> dict[str, str]:
-    """Return label -> text of a reply's parts, without quotes; NoPairError if one is missing."""
+    """Return label -> text of a reply's parts, without quotes; NoPairError if unreadable."""
     try:
         return {label: clean_part(part) for label, part in read_labelled(text, form).items()}
     except UnreadableReplyError as why:

@@ -52,7 +52,7 @@ def from_caption(
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 200,
 ) -> Iterator[Sample]:
-    """Yield two samples per pair: questions about an image from its caption, in one category.
+    """Yield an answerable and an unanswerable question per pair, from an image's caption.
 
     Args:
         context: datasets, seed, the taxonomy's text about the category.

@@ -5,7 +5,7 @@ _ENDINGS = ".!,:…。！，、"
 
 
 def as_question(text: str) -> str:
-    """Return a text that ends with a question mark, as every edited question of VLM-UQBench.
+    """Return a text with a question mark at its end, in place of other end marks.
 
     >>> as_question("How many are there "), as_question("Count them.")
     ('How many are there?', 'Count them?')

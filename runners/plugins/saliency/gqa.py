@@ -24,7 +24,7 @@ COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown",
 
 
 def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
-    """Yield a Target per usable row: all GQA objects named like one that the question marks.
+    """Yield a Target per usable row: the GQA objects whose names its question annotates.
 
     Args:
         folder: the dataset, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.

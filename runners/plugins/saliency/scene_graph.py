@@ -27,7 +27,7 @@ def scene_graph(
     each: Annotated[int, Ge(1)] = 1,
     alone: bool = False,
 ) -> Iterator[Target]:
-    """Yield a Target per question on one object of a scene, drawn here or the dataset's own.
+    """Yield a Target per question about a scene's object: a new one or the dataset's own.
 
     Args:
         folder: a dataset of scenes, with its graphs beside the images.

@@ -17,7 +17,9 @@ EXTRA = "train"
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
-    """Return a Tuning with all weights trainable in float32; it saves in the model's dtype.
+    """Return a Tuning of all weights in float32; the vision tower's only with `vision`.
+
+    It saves in the model's dtype.
 
     Args:
         vision: train the vision tower too.

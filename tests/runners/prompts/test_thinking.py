@@ -27,7 +27,7 @@ def test_what_a_spec_may_say():
     assert parse_thinking(None) is None and parse_thinking(True) == Thinking() and parse_thinking(False) == Thinking(on=False)
     assert parse_thinking({"tags": ["[T]", "[/T]"], "budget": 7, "of": "both"}) == Thinking(True, ("[T]", "[/T]"), 7, "both")
     assert parse_thinking({"budget": 1}).budget == 1
-    assert parse_thinking({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
+    assert parse_thinking({}).answer_settings == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
 
 
 @pytest.mark.parametrize(

@@ -239,4 +239,4 @@ def test_a_missing_end_within_a_turn_that_is_over():
 def test_a_text_of_what_was_thought(model):
     ids = model.tokenize("Red or blue" + model.thinking.tags[1])
     assert model.thought(ids) == "Red or blue"
-    assert json.dumps(model.thinking.shapes)
+    assert json.dumps(model.thinking.answer_settings)
