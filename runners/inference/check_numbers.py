@@ -72,7 +72,7 @@ def padding(tested: ModelUnderTest) -> CheckResult:
 
 
 def continuation(tested: ModelUnderTest) -> CheckResult:
-    """Check that a prompt read in two parts has the logits of one read whole."""
+    """Warn if a prompt read in two parts has other logits than one read whole."""
     import torch
 
     if tested.model.plain:
@@ -282,7 +282,7 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
 
 
 def _forced(logits: torch.Tensor, part: Part) -> Iterable[float]:
-    """Return distances of a part's log-probabilities and entropies from those of the logits before its tokens."""
+    """Return 0.0, then a part's log-probability and entropy distances from those of `logits`."""
     logprobs, entropies = forced_numbers(logits, part.tokens or [])
     return [0.0, *map(_distance, part.logprobs or [], logprobs), *map(_distance, part.entropies or [], entropies)]
 

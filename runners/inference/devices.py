@@ -22,7 +22,7 @@ class DeviceError(RuntimeError):
 
 
 def torch_device(name: str, dtype: str | None = None) -> str:
-    """Return the torch device of the setting `device`; DeviceError for MPS without `dtype`.
+    """Return the torch device of the setting `device`; DeviceError if MPS lacks the `dtype`.
 
     Args:
         name: `auto` or `gpu` is this machine's accelerator (CUDA, else MPS); without one `auto` is the CPU.

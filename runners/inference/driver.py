@@ -68,7 +68,7 @@ def runs_on_cluster(settings: Settings, model: Any) -> bool:
 
 
 def workers_can_ask(server: Server | None) -> bool:
-    """Return whether workers can ask the model: no server, or one without key, price, batches."""
+    """Return true without a server, or with one that has no key, no price and no batch API."""
     return server is None or not (server.key or server.price or server.batch)
 
 
@@ -91,7 +91,7 @@ def connect_ray(settings: Settings) -> Any:
 
 
 def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Return tasks in batches of equal answer parts, of 2 `concurrency` tasks, or 8 if more."""
+    """Return tasks in batches of equal answer parts, at most max(8, 2 * `concurrency`) each."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -122,7 +122,10 @@ class Answering:
         self.proven = len(store) > 0
 
     def run(self) -> None:
-        """Have workers answer all shards and store them; StageError if one keeps failing."""
+        """Have workers answer all shards, and store the answers; StageError if workers fail.
+
+        An error of the code ends the run at once; TRIES workers may die on one shard.
+        """
         begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
@@ -231,7 +234,7 @@ class Answering:
         return len(self.shards[number].places)
 
     def _lost(self, worker: _Worker, error: Exception) -> None:
-        """Drop and kill a dead worker, requeue its shards; StageError after TRIES deaths on one."""
+        """Drop a dead worker and requeue its shards; StageError once TRIES died on the same shard."""
         if worker not in self.workers:  # another of its shards has said so
             return
         self.workers.remove(worker)
@@ -282,7 +285,7 @@ class Parcel:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """Return the file's SHA-256 by path in a worker's tree."""
+        """Return {path in a worker's tree: SHA-256 of the file}."""
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:

@@ -96,7 +96,7 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return whether asking for item `number` again may bring a reply; forget what it lacks."""
+        """Return false while every missing reply of item `number` is awaited; else forget them."""
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -105,7 +105,7 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find a killed run's batches at the server; settle and forget those never created.
+        """Resume a killed run's open batches; drop and refund those that were never created.
 
         Raises:
             FatalRequestError: the server does not list its batches.
@@ -134,7 +134,11 @@ class BatchExchange:
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Ask for a batch's state; if ended, store replies and cost. Return whether it has."""
+        """Return whether a batch has ended; if so, store its replies and cost, and check its end.
+
+        Raises:
+            FatalRequestError: it was cancelled or refused.
+        """
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -150,7 +154,10 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise FatalRequestError if resending is useless; halve later batches for a full queue."""
+        """Raise FatalRequestError for a cancelled or failed batch; halve later ones if queue full.
+
+        A full queue at the server raises only if the batch holds a single request.
+        """
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -206,7 +213,10 @@ class BatchExchange:
             self._send(self.waiting.write(*draft.finish()))
 
     def _send(self, batch: Sent) -> None:
-        """Reserve a batch's money, upload it and create it; each step is on disk before the next."""
+        """Reserve a batch's money, upload and create it; FatalRequestError above the limit.
+
+        Each step is on disk before the next.
+        """
         try:
             self.client.budget.hold(batch.most, key=batch.name)
         except SpendingLimitError as error:

@@ -59,7 +59,11 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Send requests, store the replies; return {key: reply} of those the engine rejected."""
+        """Send requests, store their replies; return the replies that reject a request, by key.
+
+        Raises:
+            GeneratorError: some are rejected, and none was ever answered.
+        """
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.

@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return (layers of `word`, end - start - 1) attention on the previous token, top heads.
+        """Return each top head's attention to the previous token, (layers, end - start - 1).
 
         Of each layer it is that of the head with the highest mean.
         """

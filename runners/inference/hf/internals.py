@@ -108,7 +108,7 @@ class RequestedInternals:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return a collector of states of `requests` * draws answers; None if none are wanted."""
+        """Return a collector of answers' states; None if none are wanted or the model thinks."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -185,7 +185,11 @@ class RequestedInternals:
     def _image_information(
         self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return per answer (tokens,) entropy gains with the most attended image entries hidden."""
+        """Return (tokens,) entropy gains per answer if the most attended image entries are hidden.
+
+        Raises:
+            ModelError: the model reads every prompt with an image as a whole.
+        """
         import torch
 
         if layout.apart:
@@ -222,7 +226,7 @@ class RequestedInternals:
     def _gradients(
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
-        """Return per answer [its mean gradient]; [] where it is undefined."""
+        """Return per answer [mean gradient] or [] if undefined; ModelError for two-way attention."""
         import torch
 
         kind = self.model.network.module.config.model_type

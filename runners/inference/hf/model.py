@@ -146,7 +146,7 @@ class HfVlm:
 
     @property
     def thinks(self) -> bool:
-        """Return whether the model thinks before it answers."""
+        """Return whether thinking before the answer is on; false if the spec does not say."""
         return self.thinking is not None and self.thinking.on
 
     def track_thinking(self, prompts: Sequence[str], n_answers: int, max_answer_tokens: int) -> ThoughtEnds:
@@ -165,7 +165,7 @@ class HfVlm:
 
     @property
     def origin(self) -> str:
-        """Return the folder or hub name of this model, which adapters trained on it name as base."""
+        """Return the last adapter's folder, else folder or hub name, to name as a base."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
     @property
@@ -181,7 +181,10 @@ class HfVlm:
         return self.thread_processor if self.text_only else self.thread_processor.tokenizer
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
-        """Return a conversation as text; `more` goes to transformers' method of this name."""
+        """Return a conversation as text; ModelError if the template drops the system message.
+
+        `more` goes to transformers' method of this name. A template that refuses the conversation is a ModelError too.
+        """
         from jinja2 import TemplateError
 
         try:
@@ -353,7 +356,7 @@ class HfVlm:
         return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
-        """Load the weights, adapters merged in, and return the module.
+        """Load the weights, adapters merged in; keep the module in eval mode and return it.
 
         Args:
             spread: arguments of `from_pretrained` for several devices; by default the weights stay on the CPU for the caller to move.
@@ -402,7 +405,7 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the one-pass engine with plain passes once; switch to these if they differ."""
+        """Compare the one-pass engine with plain passes; if they differ, switch to these and warn."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
