@@ -154,7 +154,13 @@ class Asker:
         return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return (all sample variants in order, a message per unreadable sample); count dropped."""
+        """Return (all sample variants in order, a message per unreadable sample, also printed).
+
+        The stage counts dropped variants.
+
+        Raises:
+            StageError: a prompt does not fit its dataset.
+        """
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
             try:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
@@ -218,7 +224,7 @@ class Asker:
         drawn: Mapping[int, str] | None = None,
         drawn_parts: Mapping[int, Part] | None = None,
     ) -> Request:
-        """Return the request for some parts of an answer, after checking its key.
+        """Return the request for parts of an answer; StageError if it differs from the survey's.
 
         Args:
             place: of the sample and variant.
@@ -270,7 +276,15 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield the variants of a row of dataset `number`; a dropped one's counter name instead."""
+        """Yield a row's sample variants, and names of counters for dropped and unchanged ones.
+
+        Args:
+            number: of the dataset.
+
+        Raises:
+            BrokenSampleError: a prompt cannot be read by the model.
+            StageError: the model does not take so many images.
+        """
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -377,7 +391,7 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
-    """Return the prompt settings of a stage for one dataset, with few-shot examples."""
+    """Return a stage's prompt for one dataset with its examples; StageError if they fail."""
     given = stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {}))
     how, prompt = given.get("examples"), Prompt.read(given)
     if not how:

@@ -77,7 +77,11 @@ class _Rounds:
         """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Store the replies that came, send a batch; return whether answer parts are missing."""
+        """Store the replies that came, send a batch; return whether more replies are to come.
+
+        Raises:
+            ServerError: the server rejected every request.
+        """
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers

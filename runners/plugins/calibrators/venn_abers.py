@@ -45,7 +45,9 @@ def _sum_by_score(drawn: Floats, score_index: NDArray[np.int64], n_scores: int) 
 
 
 def _fits_if_right(n_answers: Floats, n_right: Floats) -> Floats:
-    """Return (B, k + 1) isotonic fits with one more right answer added below each value.
+    """Return (B, k + 1) fitted P(right) of one more right answer, put below each of k values.
+
+    The last column, above all values, is 1.
 
     Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the
     regression. The new answer adds the vector (1, 1). It begins before all values and swaps places with one after the other; only the

@@ -42,7 +42,7 @@ def target(entry: ExportEntry) -> str:
 
 
 def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
-    """Return (`resps`, `filtered_resps`): options by log-probability times `sign`, or texts.
+    """Return (`resps`, `filtered_resps`): log-probability times `sign` by option, or texts.
 
     Numbers are text, as both tools write them. An option is greedy if its letter is the model's text.
     """

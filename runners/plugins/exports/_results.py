@@ -59,7 +59,7 @@ class ResultTable:
 
 
 def result_tables(context: ExportContext, variant: str, slice_: str) -> list[ResultTable]:
-    """Return the tables (models by metric, estimators by model) of a variant and slice."""
+    """Return tables of scores (models by metric...) of a variant and slice; else ExportError."""
     if "scores" not in context.results:
         raise context.without_scores()
     scores = scan(context.results["scores"], SCORES).collect().to_dicts()
