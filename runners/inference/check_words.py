@@ -44,7 +44,7 @@ def thinking(tested: ModelUnderTest) -> CheckResult:
     return CheckResult("thinking", "warn", what, advice=advice)
 
 
-def picture_tokens(tested: ModelUnderTest) -> CheckResult:
+def image_tokens(tested: ModelUnderTest) -> CheckResult:
     """Compare prompt tokens with the processor's own, and count image tokens by image size."""
     import torch
 
@@ -145,7 +145,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "prompt": prompt,
         "clock": clock,
         "thinking": thinking,
-        "image tokens": picture_tokens,
+        "image tokens": image_tokens,
         "text alone": text_alone,
         "answer turn": answer_turn,
         "stop token": stops,

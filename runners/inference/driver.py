@@ -179,11 +179,11 @@ class Answering:
         for worker in self.workers:
             while worker.is_open and self.waiting and len(worker.sent) < AHEAD:
                 number = self.waiting.popleft()
-                shard = pickle.dumps((self.shards[number], self._known(self.shards[number]), self.proven))
+                shard = pickle.dumps((self.shards[number], self._known_answers(self.shards[number]), self.proven))
                 worker.sent.append(number)
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
-    def _known(self, shard: Batch) -> pa.Table | None:
+    def _known_answers(self, shard: Batch) -> pa.Table | None:
         """Return the stored answers that a shard's signals are about, as a table; None if none."""
         named = [
             (place, part)
@@ -210,12 +210,12 @@ class Answering:
             # An error of our code, which another worker would meet as well. Only where a process is gone is there reason to try again.
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
-            self._lost(worker, error)
+            self._drop_worker(worker, error)
             return 0
         if what == "missing":
             self._open(worker, reply)
         elif what == "open":
-            self._compare(reply)
+            self._check_identity(reply)
             # One that opens shows that workers can: earlier deaths at the start were the machine's.
             worker.is_open, self.deaths[NO_SHARD] = True, 0
         else:
@@ -233,7 +233,7 @@ class Answering:
         self.proven = True
         return len(self.shards[number].places)
 
-    def _lost(self, worker: _Worker, error: Exception) -> None:
+    def _drop_worker(self, worker: _Worker, error: Exception) -> None:
         """Drop a dead worker and requeue its shards; StageError once TRIES died on the same shard."""
         if worker not in self.workers:  # another of its shards has said so
             return
@@ -253,7 +253,7 @@ class Answering:
             raise StageError(f"{TRIES} workers of the cluster ended {where}; the last: {error}")
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
-    def _compare(self, facts: dict[str, Any]) -> None:
+    def _check_identity(self, facts: dict[str, Any]) -> None:
         """Raise StageError if a worker's model, engine or libraries would give other answers."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine

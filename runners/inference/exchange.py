@@ -133,7 +133,7 @@ class BatchExchange:
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
-    def look(self, batch: Sent) -> bool:
+    def poll(self, batch: Sent) -> bool:
         """Return whether a batch has ended; if so, store its replies and cost, and check its end.
 
         Raises:
@@ -195,11 +195,11 @@ class BatchExchange:
             if most > room:
                 if self.waiting.open_batches():  # what they leave of what they may cost is room later
                     return
-                self._refuse(most)
+                self._check_affordable(most)
             self._draft = Draft(self.waiting.folder, room)
         self._draft.add(key, line, max_line_bytes(body), most)
 
-    def _refuse(self, dollars: float) -> None:
+    def _check_affordable(self, dollars: float) -> None:
         """Raise FatalRequestError if the spending limit will never allow `dollars`; else nothing."""
         try:
             if (key := self.client.budget.hold(dollars)) != WAIT:

@@ -115,7 +115,7 @@ class _Rounds:
 
     def _look(self, batches: list[Sent]) -> bool:
         # A list, not a generator: every batch is looked at, also after one that has ended.
-        ended = [self.exchange.look(batch) for batch in batches]
+        ended = [self.exchange.poll(batch) for batch in batches]
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:

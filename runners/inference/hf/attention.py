@@ -155,7 +155,7 @@ def attention_weights(
     return torch.softmax(scores, dim=-1).nan_to_num()  # a place that only fills the batch sees nothing
 
 
-def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
+def image_token_mask(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
     """Return a mask (rows, cached) of cache entries with the image token id `token`."""
     import torch
 
@@ -183,7 +183,7 @@ def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) 
     return hidden
 
 
-def core_information(
+def entropies_without_core(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
     """Return each answer's (tokens,) entropies in nats with the image entries `hidden` masked.

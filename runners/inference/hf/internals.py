@@ -27,7 +27,7 @@ from qualm.registry.plugins.internals import (
     layer_range,
 )
 from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, draw_part, internal_of
-from qualm.runners.inference.hf.attention import AnswerAttention, core_information, most_attended, picture_tokens, share_and_entropy
+from qualm.runners.inference.hf.attention import AnswerAttention, entropies_without_core, image_token_mask, most_attended, share_and_entropy
 from qualm.runners.inference.hf.evidence import token_evidence
 from qualm.runners.inference.hf.gradients import mean_gradients
 from qualm.runners.inference.hf.layout import BatchLayout
@@ -157,7 +157,7 @@ class RequestedInternals:
         looks = AnswerAttention(trunk, layout.prompts, tokens, {what.layer: self.ranges[what.layer] for what in self.looks.values()})
         seeing = requests[0].image is not None
         pictures = (
-            picture_tokens(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
+            image_token_mask(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
         )
         for part, what in self.looks.items():
             if what.of_picture and pictures is None:
@@ -207,7 +207,7 @@ class RequestedInternals:
                 for row, span in enumerate(spans)
             ]
         )
-        masked = core_information(trunk, layout.prompts, [answer.tokens or [] for answer in answers], pictures, hidden)
+        masked = entropies_without_core(trunk, layout.prompts, [answer.tokens or [] for answer in answers], pictures, hidden)
         grown = [own - torch.tensor(answer.entropies, device=own.device) for own, answer in zip(masked, answers, strict=True)]
         return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
 
@@ -292,7 +292,7 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Return {layer range as the spec writes it: layer numbers from 1}; ModelError if empty.
+    """Return layer numbers from 1 by range as the spec writes it; ModelError if one is empty.
 
     Raises:
         ModelError: a range selects no layer of this model.

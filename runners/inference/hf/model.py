@@ -17,7 +17,7 @@ import transformers
 
 from qualm.registry.formats.picture_lists import has_marks
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
-from qualm.runners.inference.devices import settle_cpu
+from qualm.runners.inference.devices import speed_up_cpu
 from qualm.runners.inference.hf.adapters import Base, merge_adapter
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.inference.hf.double import computing
@@ -191,7 +191,7 @@ class HfVlm:
             text = str(self.thread_processor.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
         except TemplateError as error:
             raise ModelError(f"model '{self.label}': its chat template refuses the conversation: {error}") from error
-        if turns and turns[0]["role"] == "system" and not _says(text, turns[0]["content"]):
+        if turns and turns[0]["role"] == "system" and not _shows_text(text, turns[0]["content"]):
             raise ModelError(
                 f"model '{self.label}': its chat template does not show the system message; put it into the prompt's `template` instead"
             )
@@ -394,7 +394,7 @@ class HfVlm:
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         if self.module.device.type == "cpu":
-            settle_cpu()
+            speed_up_cpu()
         if not self.is_checked:
             self._check_engine(encoded.requests[0])
         if self.plain and ROWS not in encoded.tensors:  # laid out before the engine was found to differ
@@ -516,7 +516,7 @@ class HfVlm:
         return next(iter(ids.values()))
 
 
-def _says(prompt: str, content: Any) -> bool:
+def _shows_text(prompt: str, content: Any) -> bool:
     """Return whether a prompt contains a turn's text, not Python's notation of its parts."""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     return text.strip() in prompt and "'type': 'text'" not in prompt

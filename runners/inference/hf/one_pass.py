@@ -269,7 +269,7 @@ def _prior(
         # anew.
         starts = [min(common_prefix_length(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.peek([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
-    return model.network.write(whole, keep)
+    return model.network.text_logits(whole, keep)
 
 
 def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:

@@ -147,7 +147,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("dataset", "variant", "slice", "metric", "among", "model"))
 
 
-def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
+def format_value(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
     """Return (value, interval) as texts: "undefined" if there is no value, "" if no interval."""
     if value.value is None:
         return "undefined", ""
