@@ -96,7 +96,10 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return false while every missing reply of item `number` is awaited; else forget them."""
+        """Return false while all replies that item `number` misses are on their way; else true.
+
+        If true, what it misses is forgotten: `ask` notes it anew.
+        """
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -134,7 +137,7 @@ class BatchExchange:
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def poll(self, batch: Sent) -> bool:
-        """Return whether a batch has ended; if so, store its replies and cost, and check its end.
+        """Ask for a batch's state; return whether it has ended, its replies and cost then stored.
 
         Raises:
             FatalRequestError: it was cancelled or refused.
@@ -154,7 +157,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise FatalRequestError for a cancelled or failed batch; halve later ones if queue full.
+        """Raise FatalRequestError for a cancelled or failed batch; if too full, halve later ones.
 
         A full queue at the server raises only if the batch holds a single request.
         """

@@ -59,7 +59,7 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Send requests, store their replies; return the replies that reject a request, by key.
+        """Send requests, store replies; return {key: reply} of the rejected requests alone.
 
         Raises:
             GeneratorError: some are rejected, and none was ever answered.
@@ -114,7 +114,7 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
-    """Create the generator that a parameter names, with its cache of replies.
+    """Create the cached generator that a parameter names; GeneratorError if it only composes.
 
     Raises:
         GeneratorError: it cannot be opened, or does not answer prompts.

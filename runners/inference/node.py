@@ -32,7 +32,7 @@ class Node:
     """Ray actor that computes batches of one stage on a worker of the cluster."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        """Note {path: SHA-256} of the stage's files; PermissionError if the folder is another's."""
+        """Note {path: SHA-256} of the stage's files; PermissionError if its folder is another's."""
         self.files = dict(files)
         user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"

@@ -391,7 +391,7 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
-    """Return a stage's prompt for one dataset with its examples; StageError if they fail."""
+    """Return a stage's prompt for a dataset, with examples; StageError if none can be chosen."""
     given = stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {}))
     how, prompt = given.get("examples"), Prompt.read(given)
     if not how:

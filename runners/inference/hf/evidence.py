@@ -64,7 +64,11 @@ def conflict_and_ignorance(centred: torch.Tensor, hypotheses: int) -> tuple[torc
 
 @contextmanager
 def _watch_head(network: Network) -> Iterator[tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """Yield (mean (V,) of the head's weights, list that collects each pass's (input, output))."""
+    """Yield (mean (V,) of the head's weights, list that collects each pass's (input, output)).
+
+    Raises:
+        ModelError: the output head has no floating-point weights.
+    """
     import torch
 
     head: Any = network.module.get_output_embeddings()

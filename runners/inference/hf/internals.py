@@ -46,7 +46,7 @@ class RequestedInternals:
     """Collector of the hidden states, attention, gradients and evidence that a batch requests."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
-        """Resolve the layers of the internals among the answer parts named in `parts`.
+        """Find the layers of the internals named in `parts`; ModelError if the model lacks one.
 
         Raises:
             ModelError: a layer does not exist, or the config does not say which tokens are an image's.

@@ -165,7 +165,7 @@ class HfVlm:
 
     @property
     def origin(self) -> str:
-        """Return the last adapter's folder, else folder or hub name, to name as a base."""
+        """Return the last adapter's folder, else the model's folder or hub name, for use as base."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
     @property

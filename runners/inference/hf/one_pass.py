@@ -172,7 +172,7 @@ def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> P
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return per request {OPTIONS: letter logits after its thinking}; none if it did not end."""
+    """Return per request {OPTIONS: letter logits after thinking}; none if it does not end."""
     ends = model.track_thinking([r.prompt for r in requests], 1, 1)
     thoughts = _decode_parts(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]

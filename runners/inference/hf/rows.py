@@ -297,7 +297,7 @@ class _Answers:
         self.entropies[answers, step] = torch.cat(entropies)[place]
 
     def _assign_places(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
-        """Assign each answer a place, equal ones the same; return the places' tokens as a grid."""
+        """Assign each answer a place, equal ones the same; return the tokens (rows, places)."""
         import torch
 
         before = self.visible.shape[1]

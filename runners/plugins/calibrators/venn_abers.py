@@ -13,7 +13,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m) P(right) at `at`, merged from isotonic fits with the answer wrong or right.
+    """Return (B, m) P(right) at `at`: merged isotonic fits with the answer wrong and right.
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged

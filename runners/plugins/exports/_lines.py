@@ -108,7 +108,11 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
-    """Write a file per kind of question (options or open) and return one task per file."""
+    """Write a file per kind of question (options or open) and return one task per file.
+
+    Raises:
+        ExportError: two datasets would share a file.
+    """
     create_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:
