@@ -41,7 +41,7 @@ class Case:
 
 
 def scene_cases(n: int = 5) -> list[Case]:
-    """Return `n` questions about rendered scenes; the first and last two share an image."""
+    """Return `n` questions about rendered scenes; the first and the last two share one image."""
     import PIL.ImageOps
 
     from qualm.registry.scenes.questions import KINDS, ask_any
@@ -65,7 +65,7 @@ def text_cases(n: int = 5) -> list[Case]:
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return up to `n` cases of single images, one more of the first; else of no image.
+    """Return up to `n` questions of a dataset, each on one image; the last reuses the first's.
 
     If no sample has exactly one image, return the first questions without any.
 

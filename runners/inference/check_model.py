@@ -60,7 +60,10 @@ class DoctorOptions:
 
 
 def check_model(options: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
-    """Load and check a model as `qualm doctor model` does; yield results until one is fatal."""
+    """Load and check a model as `qualm doctor model` does; yield results until one is fatal.
+
+    Speed and drift are skipped if a check failed. A text-only model gets the cases without an image.
+    """
     try:
         model = open_model(options)
     except UNREADABLE as error:
@@ -114,7 +117,10 @@ def _other_cause(error: Exception) -> str:
 
 
 def open_model(options: DoctorOptions, **changes: Any) -> HfVlm:
-    """Create a transformers model without its weights; `changes` override plugin arguments."""
+    """Create the transformers model without its weights; ModelError if the plugin is another.
+
+    `changes` override plugin arguments.
+    """
     from qualm.registry.plugins.registry import load
 
     model = load("models", options.plugin)(ModelContext(options.label, options.folder), **{**options.args, **changes})
@@ -174,7 +180,7 @@ def _count_elements(weight: Any) -> int:
 
 
 def speed(tested: ModelUnderTest) -> CheckResult:
-    """Measure seconds per sample with all signals, and peak memory in bytes, as a result."""
+    """Measure seconds per sample with all signals and ten draws, and peak memory in bytes."""
     import torch
 
     signals = [name for name in SIGNALS if _gives(tested, name)]
@@ -201,7 +207,7 @@ def _gives(tested: ModelUnderTest, signal: str) -> bool:
 
 
 def check_drift(tested: ModelUnderTest, options: DoctorOptions) -> CheckResult:
-    """Count bfloat16 answers that differ between batch sizes, and from the examined dtype."""
+    """Load the model as bfloat16 too; count answers that change with batch size or dtype."""
     other = open_model(options, dtype="bfloat16")
     load_onto_device(other, options.device)
     half = ModelUnderTest(other, tested.cases, tested.decoding)

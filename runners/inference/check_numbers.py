@@ -34,7 +34,7 @@ def finite(tested: ModelUnderTest) -> CheckResult:
     return CheckResult("finite", "ok", f"all {logits.numel()} logits are finite at {tested.model.dtype}, the largest {largest:.3g}", "all")
 
 
-def picture_matters(tested: ModelUnderTest) -> CheckResult:
+def image_matters(tested: ModelUnderTest) -> CheckResult:
     """Check that another image changes the next token's probabilities."""
     import PIL.ImageOps
 
@@ -72,7 +72,7 @@ def padding(tested: ModelUnderTest) -> CheckResult:
 
 
 def continuation(tested: ModelUnderTest) -> CheckResult:
-    """Check that a prompt read in two parts has the logits of one read whole."""
+    """Warn if a prompt read in two parts has other logits than one read whole."""
     import torch
 
     if tested.model.plain:
@@ -82,7 +82,7 @@ def continuation(tested: ModelUnderTest) -> CheckResult:
         request = tested.request(case)
         inputs = tested.plain.inputs([request.prompt], None if case.image is None else [case.image])
         ids = inputs["input_ids"][0].tolist()
-        tail = max(1, min(4, _text_after_picture(tested, ids) - 1))
+        tail = max(1, min(4, _tokens_after_image(tested, ids) - 1))
         shape = inputs["input_ids"].shape
         head = {n: v[:, :-tail] if isinstance(v, torch.Tensor) and v.shape == shape else v for n, v in inputs.items()}
         with torch.inference_mode():
@@ -282,7 +282,7 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
 
 
 def _forced(logits: torch.Tensor, part: Part) -> Iterable[float]:
-    """Return distances of a part's log-probabilities and entropies from those of the logits before its tokens."""
+    """Return 0.0, then a part's log-probability and entropy distances from those of `logits`."""
     logprobs, entropies = forced_numbers(logits, part.tokens or [])
     return [0.0, *map(_distance, part.logprobs or [], logprobs), *map(_distance, part.entropies or [], entropies)]
 
@@ -303,7 +303,7 @@ def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(gap.max()) if gap.numel() and bool(gap.isfinite().all()) else float("inf")
 
 
-def _text_after_picture(tested: ModelUnderTest, ids: Sequence[int]) -> int:
+def _tokens_after_image(tested: ModelUnderTest, ids: Sequence[int]) -> int:
     """Return the number of token ids after the last image token, or of all without one."""
     last = max((i for i, token in enumerate(ids) if tested.model.marks([token])), default=-1)
     return len(ids) - 1 - last
@@ -312,7 +312,7 @@ def _text_after_picture(tested: ModelUnderTest, ids: Sequence[int]) -> int:
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "finite": finite,
-        "image matters": picture_matters,
+        "image matters": image_matters,
         "padding": padding,
         "continuation": continuation,
         "log-probabilities": log_probabilities,

@@ -44,7 +44,7 @@ def thinking(tested: ModelUnderTest) -> CheckResult:
     return CheckResult("thinking", "warn", what, advice=advice)
 
 
-def picture_tokens(tested: ModelUnderTest) -> CheckResult:
+def image_tokens(tested: ModelUnderTest) -> CheckResult:
     """Compare prompt tokens with the processor's own, and count image tokens by image size."""
     import torch
 
@@ -77,7 +77,7 @@ def picture_tokens(tested: ModelUnderTest) -> CheckResult:
 
 
 def text_alone(tested: ModelUnderTest) -> CheckResult:
-    """Check that the processor accepts a prompt without an image."""
+    """Warn if the processor refuses a prompt without an image."""
     try:
         tested.plain.inputs([tested.model.render(messages("What?", n_images=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
@@ -89,7 +89,7 @@ def text_alone(tested: ModelUnderTest) -> CheckResult:
 
 
 def answer_turn(tested: ModelUnderTest) -> CheckResult:
-    """Check that the template ends an answer's turn with a stop token."""
+    """Warn if the chat template does not continue a prompt when the answer is known."""
     case = tested.cases[0]
     try:
         ids = tested.model.answer_ids(messages(case.question, n_images=case.image is not None), "yes")
@@ -124,14 +124,14 @@ def stops(tested: ModelUnderTest) -> CheckResult:
 
 
 def letters(tested: ModelUnderTest) -> CheckResult:
-    """Check that each option letter is a token of its own after the prompt."""
+    """Show the tokens of six option letters; ModelError unless each is one token of its own."""
     ids = tested.model.option_ids(LETTERS)
     tokens = tested.model.tokenizer.convert_ids_to_tokens(ids)
     return CheckResult("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})
 
 
 def own_answer_words(tested: ModelUnderTest) -> CheckResult:
-    """Check that yes, no and True have known single tokens after the prompt."""
+    """Show the one-token spellings of yes, no and True; ModelError if a word has none."""
     from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = tested.request(tested.cases[0]).prompt
@@ -145,7 +145,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "prompt": prompt,
         "clock": clock,
         "thinking": thinking,
-        "image tokens": picture_tokens,
+        "image tokens": image_tokens,
         "text alone": text_alone,
         "answer turn": answer_turn,
         "stop token": stops,

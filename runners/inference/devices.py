@@ -22,7 +22,7 @@ class DeviceError(RuntimeError):
 
 
 def torch_device(name: str, dtype: str | None = None) -> str:
-    """Return the torch device of the setting `device`; DeviceError for MPS without `dtype`.
+    """Return the torch device of the setting `device`; DeviceError if MPS lacks the `dtype`.
 
     Args:
         name: `auto` or `gpu` is this machine's accelerator (CUDA, else MPS); without one `auto` is the CPU.
@@ -68,7 +68,7 @@ def check_device(name: str) -> None:
 
 
 @cache
-def settle_cpu() -> None:
+def speed_up_cpu() -> None:
     """Make networks on a CPU faster, with equal results, by settings of this process."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()

@@ -23,7 +23,10 @@ TIMEOUT = timedelta(days=7)
 
 
 def parallelism(settings: Settings, share_with_processes: bool) -> str:
-    """Return ALONE (always without `share_with_processes`), REPLICAS or a mode of SPREAD."""
+    """Return ALONE, REPLICAS or a mode of SPREAD; StageError if the started processes differ.
+
+    Without `share_with_processes` it is always ALONE.
+    """
     if not share_with_processes:
         return ALONE
     world = settings.devices * settings.nodes

@@ -68,7 +68,7 @@ def runs_on_cluster(settings: Settings, model: Any) -> bool:
 
 
 def workers_can_ask(server: Server | None) -> bool:
-    """Return whether workers can ask the model: no server, or one without key, price, batches."""
+    """Return true without a server, or with one that has no key, no price and no batch API."""
     return server is None or not (server.key or server.price or server.batch)
 
 
@@ -91,7 +91,7 @@ def connect_ray(settings: Settings) -> Any:
 
 
 def server_shards(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """Return tasks in batches of equal answer parts, of 2 `concurrency` tasks, or 8 if more."""
+    """Return tasks in batches of equal answer parts, at most max(8, 2 * `concurrency`) each."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -122,7 +122,10 @@ class Answering:
         self.proven = len(store) > 0
 
     def run(self) -> None:
-        """Have workers answer all shards and store them; StageError if one keeps failing."""
+        """Have workers answer all shards, and store the answers; StageError if workers fail.
+
+        An error of the code ends the run at once; TRIES workers may die on one shard.
+        """
         begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
@@ -176,11 +179,11 @@ class Answering:
         for worker in self.workers:
             while worker.is_open and self.waiting and len(worker.sent) < AHEAD:
                 number = self.waiting.popleft()
-                shard = pickle.dumps((self.shards[number], self._known(self.shards[number]), self.proven))
+                shard = pickle.dumps((self.shards[number], self._known_answers(self.shards[number]), self.proven))
                 worker.sent.append(number)
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
-    def _known(self, shard: Batch) -> pa.Table | None:
+    def _known_answers(self, shard: Batch) -> pa.Table | None:
         """Return the stored answers that a shard's signals are about, as a table; None if none."""
         named = [
             (place, part)
@@ -207,12 +210,12 @@ class Answering:
             # An error of our code, which another worker would meet as well. Only where a process is gone is there reason to try again.
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
-            self._lost(worker, error)
+            self._drop_worker(worker, error)
             return 0
         if what == "missing":
             self._open(worker, reply)
         elif what == "open":
-            self._compare(reply)
+            self._check_identity(reply)
             # One that opens shows that workers can: earlier deaths at the start were the machine's.
             worker.is_open, self.deaths[NO_SHARD] = True, 0
         else:
@@ -230,8 +233,8 @@ class Answering:
         self.proven = True
         return len(self.shards[number].places)
 
-    def _lost(self, worker: _Worker, error: Exception) -> None:
-        """Drop and kill a dead worker, requeue its shards; StageError after TRIES deaths on one."""
+    def _drop_worker(self, worker: _Worker, error: Exception) -> None:
+        """Drop a dead worker and requeue its shards; StageError once TRIES died on the same shard."""
         if worker not in self.workers:  # another of its shards has said so
             return
         self.workers.remove(worker)
@@ -250,7 +253,7 @@ class Answering:
             raise StageError(f"{TRIES} workers of the cluster ended {where}; the last: {error}")
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
-    def _compare(self, facts: dict[str, Any]) -> None:
+    def _check_identity(self, facts: dict[str, Any]) -> None:
         """Raise StageError if a worker's model, engine or libraries would give other answers."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
@@ -282,7 +285,7 @@ class Parcel:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """Return the file's SHA-256 by path in a worker's tree."""
+        """Return {path in a worker's tree: SHA-256 of the file}."""
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:

@@ -96,7 +96,10 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return whether asking for item `number` again may bring a reply; forget what it lacks."""
+        """Return false while all replies that item `number` misses are on their way; else true.
+
+        If true, what it misses is forgotten: `ask` notes it anew.
+        """
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -105,7 +108,7 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find a killed run's batches at the server; settle and forget those never created.
+        """Resume a killed run's open batches; drop and refund those that were never created.
 
         Raises:
             FatalRequestError: the server does not list its batches.
@@ -133,8 +136,12 @@ class BatchExchange:
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
-    def look(self, batch: Sent) -> bool:
-        """Ask for a batch's state; if ended, store replies and cost. Return whether it has."""
+    def poll(self, batch: Sent) -> bool:
+        """Ask for a batch's state; return whether it has ended, its replies and cost then stored.
+
+        Raises:
+            FatalRequestError: it was cancelled or refused.
+        """
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -150,7 +157,10 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise FatalRequestError if resending is useless; halve later batches for a full queue."""
+        """Raise FatalRequestError for a cancelled or failed batch; if too full, halve later ones.
+
+        A full queue at the server raises only if the batch holds a single request.
+        """
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -188,11 +198,11 @@ class BatchExchange:
             if most > room:
                 if self.waiting.open_batches():  # what they leave of what they may cost is room later
                     return
-                self._refuse(most)
+                self._check_affordable(most)
             self._draft = Draft(self.waiting.folder, room)
         self._draft.add(key, line, max_line_bytes(body), most)
 
-    def _refuse(self, dollars: float) -> None:
+    def _check_affordable(self, dollars: float) -> None:
         """Raise FatalRequestError if the spending limit will never allow `dollars`; else nothing."""
         try:
             if (key := self.client.budget.hold(dollars)) != WAIT:
@@ -206,7 +216,10 @@ class BatchExchange:
             self._send(self.waiting.write(*draft.finish()))
 
     def _send(self, batch: Sent) -> None:
-        """Reserve a batch's money, upload it and create it; each step is on disk before the next."""
+        """Reserve a batch's money, upload and create it; FatalRequestError above the limit.
+
+        Each step is on disk before the next.
+        """
         try:
             self.client.budget.hold(batch.most, key=batch.name)
         except SpendingLimitError as error:

@@ -59,7 +59,11 @@ class CachedGenerator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Send requests, store the replies; return {key: reply} of those the engine rejected."""
+        """Send requests, store replies; return {key: reply} of the rejected requests alone.
+
+        Raises:
+            GeneratorError: some are rejected, and none was ever answered.
+        """
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.
@@ -110,7 +114,7 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
-    """Create the generator that a parameter names, with its cache of replies.
+    """Create the cached generator that a parameter names; GeneratorError if it only composes.
 
     Raises:
         GeneratorError: it cannot be opened, or does not answer prompts.

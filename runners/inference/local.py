@@ -153,7 +153,11 @@ def _answering() -> Any:
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
-            """Return {name: answer part} per question; None, batches halved, if memory was too small."""
+            """Return {name: answer part} per question; None, with the batch halved, if out of memory.
+
+            Raises:
+                StageError: a single prompt is too large, or other processes wait within this batch.
+            """
             try:
                 return list(self.asker.model.answer(encoded, self.asker.decoding))
             except Exception as error:

@@ -187,7 +187,7 @@ class Plain:
 
 
 def forced_numbers(logits: torch.Tensor, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return (log-probability of each token, entropy before it) in nats, from the logits before each."""
+    """Return (log-probability of each token, entropy before it) in nats from the logits."""
     import torch
 
     logprobs = torch.log_softmax(logits, dim=1)

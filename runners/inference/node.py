@@ -32,7 +32,7 @@ class Node:
     """Ray actor that computes batches of one stage on a worker of the cluster."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        """Note the files of the stage: the SHA-256 of each by path from the root."""
+        """Note {path: SHA-256} of the stage's files; PermissionError if its folder is another's."""
         self.files = dict(files)
         user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"
@@ -43,7 +43,7 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Return, sorted, SHA-256 of files this machine lacks; mark others used, delete old ones."""
+        """Return the sorted SHA-256 of the files that this machine lacks; delete unused old ones."""
         lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
         self._tidy()
         return sorted(lacking)
@@ -83,7 +83,10 @@ class Node:
             Path(partial).replace(place)
 
     def open(self, opener: str, stage: bytes) -> dict[str, Any]:
-        """Lay out the files, open a pickled stage by `opener`, MODULE:NAME; return its identity."""
+        """Enter the stage's folder, open a pickled stage by `opener`; return its identity.
+
+        `opener` is MODULE:NAME. This replaces the machine's own `qualm` modules.
+        """
         tree = self._tree()
         os.chdir(tree)
         sys.path.insert(0, str(tree / CODE))

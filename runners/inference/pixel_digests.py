@@ -93,12 +93,15 @@ class PixelDigestCache:
 
 @cache
 def _code_digest(module: str, *kinds: str) -> str:
-    """Return a JSON text of a module's code digest and of the versions that it imports."""
+    """Return the digest of a module's code and the versions of its imports as JSON text."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of code, whether it reads sample ids, questions); None without code."""
+    """Return (digest of a variant's code, whether it reads sample ids, questions), or None.
+
+    None for a perturbation without a module. Only perturbations of images have code of their own.
+    """
     decoding = [answers.FORMAT.decode(), _code_digest(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False

@@ -76,16 +76,16 @@ class SampleVariant:
     pictures: int = 0
 
 
-class _Start:
+class _SampleInput:
     """Image files and question of one sample; the files are digested at most once."""
 
     def __init__(self, item: VariantInput) -> None:
         self.item = item
 
-    def replaced_by(self, item: VariantInput | None) -> _Start | None:
-        """Return `item` as a _Start, sharing the digest of the same images; None for None."""
+    def replaced_by(self, item: VariantInput | None) -> _SampleInput | None:
+        """Return `item` as a _SampleInput, sharing the digest of the same images; None for None."""
         if item is None or item.files != self.item.files:
-            return None if item is None else _Start(item)
+            return None if item is None else _SampleInput(item)
         same = copy.copy(self)
         same.item = item
         return same
@@ -154,7 +154,13 @@ class Asker:
         return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return (all sample variants in order, a message per unreadable sample); count dropped."""
+        """Return (all sample variants in order, messages about unreadable samples, also printed).
+
+        The stage counts dropped variants.
+
+        Raises:
+            StageError: a prompt does not fit its dataset.
+        """
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
             try:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
@@ -218,7 +224,7 @@ class Asker:
         drawn: Mapping[int, str] | None = None,
         drawn_parts: Mapping[int, Part] | None = None,
     ) -> Request:
-        """Return the request for some parts of an answer, after checking its key.
+        """Return the request for parts of an answer; StageError if it differs from the survey's.
 
         Args:
             place: of the sample and variant.
@@ -265,14 +271,22 @@ class Asker:
     def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSampleError:
         number, row = place
         try:
-            return list(self._cells(number, row))
+            return list(self._row_variants(number, row))
         except BrokenSampleError as error:
             return error
 
-    def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """Yield the variants of a row of dataset `number`; a dropped one's counter name instead."""
+    def _row_variants(self, number: int, row: int) -> Iterator[SampleVariant | str]:
+        """Yield a row's sample variants, and names of counters for dropped and unchanged ones.
+
+        Args:
+            number: of the dataset.
+
+        Raises:
+            BrokenSampleError: a prompt cannot be read by the model.
+            StageError: the model does not take so many images.
+        """
         dataset = self.datasets[number]
-        own = _Start(dataset.item(row))
+        own = _SampleInput(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
         clean = ""
         for index, variant in enumerate(self.variants):
@@ -282,7 +296,7 @@ class Asker:
                 yield "dropped (no image to perturb)"
                 continue
             start = own if variant.folders is None else own.replaced_by(variant.item(dataset, row))
-            look = None if start is None else self._look(self._digest_caches[number], index, start)
+            look = None if start is None else self._image_digest(self._digest_caches[number], index, start)
             if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
@@ -312,7 +326,7 @@ class Asker:
             elif input_digest == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[InputDigest | None, str] | None:
+    def _image_digest(self, digests: PixelDigestCache, index: int, start: _SampleInput) -> tuple[InputDigest | None, str] | None:
         """Return (image digest, None without images; question) of a variant; None if inapplicable."""
         variant, item = self.variants[index], start.item
         # Without an image there is nothing worth remembering.
@@ -377,7 +391,7 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
-    """Return the prompt settings of a stage for one dataset, with few-shot examples."""
+    """Return a stage's prompt for a dataset, with examples; StageError if none can be chosen."""
     given = stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {}))
     how, prompt = given.get("examples"), Prompt.read(given)
     if not how:

@@ -77,7 +77,11 @@ class _Rounds:
         """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Store the replies that came, send a batch; return whether answer parts are missing."""
+        """Store the replies that came, send a batch; return whether more replies are to come.
+
+        Raises:
+            ServerError: the server rejected every request.
+        """
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers
@@ -111,7 +115,7 @@ class _Rounds:
 
     def _look(self, batches: list[Sent]) -> bool:
         # A list, not a generator: every batch is looked at, also after one that has ended.
-        ended = [self.exchange.look(batch) for batch in batches]
+        ended = [self.exchange.poll(batch) for batch in batches]
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:

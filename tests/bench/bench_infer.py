@@ -63,7 +63,7 @@ from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
 from qualm.registry.sample import Image
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Request, draw_part
-from qualm.runners.inference.devices import settle_cpu
+from qualm.runners.inference.devices import speed_up_cpu
 from qualm.runners.inference.hf.rows import Network, cache_argument
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, p_true_prompt, verification
@@ -377,7 +377,7 @@ KINDS = (
 
 def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
     if device == "cpu":
-        settle_cpu()  # for both ways
+        speed_up_cpu()  # for both ways
     rate, bandwidth = rates(device, dtype)
     name = torch.cuda.get_device_name() if device != "cpu" else f"{chosen.threads} thread(s) of the CPU"
     print(f"{model.label}: {sum(p.numel() for p in model.module.parameters()):,} parameters, {chosen.dtype}, batch {chosen.batch}; {name}")

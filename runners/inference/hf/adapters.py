@@ -44,7 +44,9 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
 
 
 def resolve_adapters(label: str, base: Base) -> Base:
-    """Return the full model and adapters of a chain of adapter folders; a full one as it is.
+    """Return the full model and the adapters of a chain of adapter folders, or ModelError.
+
+    A full model is returned as it is.
 
     Raises:
         ModelError: its config does not name an available base model, or the chain is circular.

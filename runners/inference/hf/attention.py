@@ -52,7 +52,7 @@ class AnswerAttention:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return (layers of `word`, end - start - 1) attention on the previous token, top heads.
+        """Return each top head's attention to the previous token, (layers, end - start - 1).
 
         Of each layer it is that of the head with the highest mean.
         """
@@ -155,7 +155,7 @@ def attention_weights(
     return torch.softmax(scores, dim=-1).nan_to_num()  # a place that only fills the batch sees nothing
 
 
-def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
+def image_token_mask(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
     """Return a mask (rows, cached) of cache entries with the image token id `token`."""
     import torch
 
@@ -183,7 +183,7 @@ def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) 
     return hidden
 
 
-def core_information(
+def entropies_without_core(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
     """Return each answer's (tokens,) entropies in nats with the image entries `hidden` masked.

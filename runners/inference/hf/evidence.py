@@ -28,7 +28,7 @@ def token_evidence(
     """
     ids = [(prompt[-1], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
     keep = max(map(len, answers))
-    with _head(trunk.network) as (means, passed):
+    with _watch_head(trunk.network) as (means, passed):
         trunk.peek(ids, (trunk.lengths - 1).tolist(), keep)
     states, logits = passed[-1]
     by_row = []
@@ -63,8 +63,12 @@ def conflict_and_ignorance(centred: torch.Tensor, hypotheses: int) -> tuple[torc
 
 
 @contextmanager
-def _head(network: Network) -> Iterator[tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """Yield (mean (V,) of the head's weights, list that collects each pass's (input, output))."""
+def _watch_head(network: Network) -> Iterator[tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]]:
+    """Yield (mean (V,) of the head's weights, list that collects each pass's (input, output)).
+
+    Raises:
+        ModelError: the output head has no floating-point weights.
+    """
     import torch
 
     head: Any = network.module.get_output_embeddings()

@@ -28,7 +28,7 @@ class FolderError(Exception):
 
 
 def model_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
-    """Return a model's local folder: its `artifact`, or the hub model that was fetched.
+    """Return a model's local folder, its `artifact` or the fetched hub model; or FolderError.
 
     Raises:
         FolderError: nothing or both name it, the hub model has no commit, or it is not on this disk.

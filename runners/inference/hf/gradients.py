@@ -63,7 +63,7 @@ def _of_rows(
 
     ids = [(*prompt[-token_from_end:], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
     width, keep = max(map(len, ids)), max(map(len, answers))
-    with torch.inference_mode(False), torch.enable_grad(), _tracked(rows.network, layers) as states:
+    with torch.inference_mode(False), torch.enable_grad(), _track_states(rows.network, layers) as states:
         logits = rows.differentiable(ids, (rows.lengths - token_from_end).tolist(), keep)
         total: Any = 0.0
         for own, answer, (start, end) in zip(logits, answers, spans, strict=True):
@@ -80,7 +80,7 @@ def _of_rows(
 
 
 @contextmanager
-def _tracked(network: Network, layers: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
+def _track_states(network: Network, layers: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
     """Yield {layer: states}, filled by the next pass, by which gradients can be taken."""
     inner, blocks = decoder(network.module)
     states: dict[int, torch.Tensor] = {}

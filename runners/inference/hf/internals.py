@@ -27,7 +27,7 @@ from qualm.registry.plugins.internals import (
     layer_range,
 )
 from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, draw_part, internal_of
-from qualm.runners.inference.hf.attention import AnswerAttention, core_information, most_attended, picture_tokens, share_and_entropy
+from qualm.runners.inference.hf.attention import AnswerAttention, entropies_without_core, image_token_mask, most_attended, share_and_entropy
 from qualm.runners.inference.hf.evidence import token_evidence
 from qualm.runners.inference.hf.gradients import mean_gradients
 from qualm.runners.inference.hf.layout import BatchLayout
@@ -46,7 +46,7 @@ class RequestedInternals:
     """Collector of the hidden states, attention, gradients and evidence that a batch requests."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
-        """Resolve the layers of the internals among the answer parts named in `parts`.
+        """Find the layers of the internals named in `parts`; ModelError if the model lacks one.
 
         Raises:
             ModelError: a layer does not exist, or the config does not say which tokens are an image's.
@@ -108,7 +108,7 @@ class RequestedInternals:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return a collector of states of `requests` * draws answers; None if none are wanted."""
+        """Return a collector of answers' states; None if none are wanted or the model thinks."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -157,7 +157,7 @@ class RequestedInternals:
         looks = AnswerAttention(trunk, layout.prompts, tokens, {what.layer: self.ranges[what.layer] for what in self.looks.values()})
         seeing = requests[0].image is not None
         pictures = (
-            picture_tokens(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
+            image_token_mask(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
         )
         for part, what in self.looks.items():
             if what.of_picture and pictures is None:
@@ -185,7 +185,11 @@ class RequestedInternals:
     def _image_information(
         self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return per answer (tokens,) entropy gains with the most attended image entries hidden."""
+        """Return (tokens,) entropy gains per answer if the most attended image entries are hidden.
+
+        Raises:
+            ModelError: the model reads every prompt with an image as a whole.
+        """
         import torch
 
         if layout.apart:
@@ -203,7 +207,7 @@ class RequestedInternals:
                 for row, span in enumerate(spans)
             ]
         )
-        masked = core_information(trunk, layout.prompts, [answer.tokens or [] for answer in answers], pictures, hidden)
+        masked = entropies_without_core(trunk, layout.prompts, [answer.tokens or [] for answer in answers], pictures, hidden)
         grown = [own - torch.tensor(answer.entropies, device=own.device) for own, answer in zip(masked, answers, strict=True)]
         return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
 
@@ -222,7 +226,7 @@ class RequestedInternals:
     def _gradients(
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
-        """Return per answer [its mean gradient]; [] where it is undefined."""
+        """Return per answer [mean gradient] or [] if undefined; ModelError for two-way attention."""
         import torch
 
         kind = self.model.network.module.config.model_type
@@ -288,7 +292,7 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Return {layer range as the spec writes it: layer numbers from 1}; ModelError if empty.
+    """Return layer numbers from 1 by range as the spec writes it; ModelError if one is empty.
 
     Raises:
         ModelError: a range selects no layer of this model.

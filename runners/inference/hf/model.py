@@ -17,7 +17,7 @@ import transformers
 
 from qualm.registry.formats.picture_lists import has_marks
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
-from qualm.runners.inference.devices import settle_cpu
+from qualm.runners.inference.devices import speed_up_cpu
 from qualm.runners.inference.hf.adapters import Base, merge_adapter
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.inference.hf.double import computing
@@ -146,7 +146,7 @@ class HfVlm:
 
     @property
     def thinks(self) -> bool:
-        """Return whether the model thinks before it answers."""
+        """Return whether thinking before the answer is on; false if the spec does not say."""
         return self.thinking is not None and self.thinking.on
 
     def track_thinking(self, prompts: Sequence[str], n_answers: int, max_answer_tokens: int) -> ThoughtEnds:
@@ -165,7 +165,7 @@ class HfVlm:
 
     @property
     def origin(self) -> str:
-        """Return the folder or hub name of this model, which adapters trained on it name as base."""
+        """Return the last adapter's folder, else the model's folder or hub name, for use as base."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
     @property
@@ -181,14 +181,17 @@ class HfVlm:
         return self.thread_processor if self.text_only else self.thread_processor.tokenizer
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
-        """Return a conversation as text; `more` goes to transformers' method of this name."""
+        """Return a conversation as text; ModelError if the template drops the system message.
+
+        `more` goes to transformers' method of this name. A template that refuses the conversation is a ModelError too.
+        """
         from jinja2 import TemplateError
 
         try:
             text = str(self.thread_processor.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
         except TemplateError as error:
             raise ModelError(f"model '{self.label}': its chat template refuses the conversation: {error}") from error
-        if turns and turns[0]["role"] == "system" and not _says(text, turns[0]["content"]):
+        if turns and turns[0]["role"] == "system" and not _shows_text(text, turns[0]["content"]):
             raise ModelError(
                 f"model '{self.label}': its chat template does not show the system message; put it into the prompt's `template` instead"
             )
@@ -353,7 +356,7 @@ class HfVlm:
         return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
-        """Load the weights, adapters merged in, and return the module.
+        """Load the weights, adapters merged in; keep the module in eval mode and return it.
 
         Args:
             spread: arguments of `from_pretrained` for several devices; by default the weights stay on the CPU for the caller to move.
@@ -391,7 +394,7 @@ class HfVlm:
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         if self.module.device.type == "cpu":
-            settle_cpu()
+            speed_up_cpu()
         if not self.is_checked:
             self._check_engine(encoded.requests[0])
         if self.plain and ROWS not in encoded.tensors:  # laid out before the engine was found to differ
@@ -402,7 +405,7 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the one-pass engine with plain passes once; switch to these if they differ."""
+        """Compare the one-pass engine with plain passes; if they differ, switch to these and warn."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -513,7 +516,7 @@ class HfVlm:
         return next(iter(ids.values()))
 
 
-def _says(prompt: str, content: Any) -> bool:
+def _shows_text(prompt: str, content: Any) -> bool:
     """Return whether a prompt contains a turn's text, not Python's notation of its parts."""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     return text.strip() in prompt and "'type': 'text'" not in prompt

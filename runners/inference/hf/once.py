@@ -74,7 +74,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _shallow_copy(output: Any) -> Any:
-    """Return a shallow copy of a mapping output, whose fields its reader may replace."""
+    """Return a shallow copy of a mapping, whose fields may be replaced; other outputs as is."""
     return type(output)(**output) if isinstance(output, Mapping) else output
 
 

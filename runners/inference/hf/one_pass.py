@@ -120,7 +120,10 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """Return a signal about every answer; `blind`, `seeing` return (rows, tokens, V) logits."""
+    """Return per request a signal about its answer, as a Part; empty where it is undefined.
+
+    `seeing` and `blind` return (rows, tokens, V) logits with and without the image.
+    """
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -169,7 +172,7 @@ def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> P
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return per request {OPTIONS: letter logits where a thinking model's answer begins}."""
+    """Return per request {OPTIONS: letter logits after thinking}; none if it does not end."""
     ends = model.track_thinking([r.prompt for r in requests], 1, 1)
     thoughts = _decode_parts(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
@@ -213,7 +216,10 @@ def _decode_parts(
     states: AnswerStates | None = None,
     kept: Kept | None = None,
 ) -> list[Part]:
-    """Decode one answer per draw, request by request, after thinking if `ends` is given."""
+    """Decode one answer per draw, request by request; ModelError if its numbers are NaN.
+
+    With `ends`, the model thinks first.
+    """
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept, decoding.top_k)
@@ -263,7 +269,7 @@ def _prior(
         # anew.
         starts = [min(common_prefix_length(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.peek([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
-    return model.network.write(whole, keep)
+    return model.network.text_logits(whole, keep)
 
 
 def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:
@@ -305,7 +311,7 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_probability, "p_tr
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """Return (prompts about own answers, whether the answer is in them and readable).
+    """Return (prompts about own answers, false for each from which its answer was left out).
 
     A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """

@@ -146,7 +146,7 @@ class PlainRows:
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
-        """Return (rows with tokens appended, (rows, keep, V) logits); `starts`: row lengths only."""
+        """Return (rows with tokens appended, (rows, keep, V) logits); `starts` are row lengths."""
         import torch
 
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"

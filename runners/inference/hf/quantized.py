@@ -19,7 +19,7 @@ KEPT = [r".*(vision|visual|projector|connector|image_to_text)[^.]*", r".*lm_head
 
 
 def quantization_arguments(owner: str, form: str, dtype: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` for a quantisation; {} for `none`.
+    """Return `from_pretrained` arguments of a quantisation, {} for `none`; else ModelError.
 
     Args:
         form: `none`, `int8` (8 bits, one scale a row), `int4` (4 bits, a scale for every 32 weights; on CUDA) or `nf4` (4 bits on the

@@ -119,7 +119,7 @@ class Network:
         tokens, mask = _left_padded(ids, self.device)
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
-    def write(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
+    def text_logits(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
         """Return (texts, keep, V) logits at the last positions of token lists `ids`; no cache."""
         import torch
 
@@ -166,23 +166,23 @@ class Rows:
             in_place: write into these rows' reserved room; the result is lost once these rows are continued again.
         """
         cache = _copied(self.cache, in_place=in_place)
-        logits, mask, lengths = self._passed(cache, ids, starts, keep, hidden)
+        logits, mask, lengths = self._run_pass(cache, ids, starts, keep, hidden)
         return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
         """Return the (rows, keep, V) logits of `extend`, without new rows or a copy of the cache."""
         cached = self.mask.shape[1]
         try:
-            return self._passed(self.cache, ids, starts, keep, hidden)[0]
+            return self._run_pass(self.cache, ids, starts, keep, hidden)[0]
         finally:
             for layer in self.cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
 
     def differentiable(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
         """Return the logits of `peek` with an autograd graph; not for use in inference mode."""
-        return self._passed(_constant(self.cache), ids, starts, keep, None)[0]
+        return self._run_pass(_constant(self.cache), ids, starts, keep, None)[0]
 
-    def _passed(
+    def _run_pass(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths)."""
@@ -297,7 +297,7 @@ class _Answers:
         self.entropies[answers, step] = torch.cat(entropies)[place]
 
     def _assign_places(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
-        """Assign each answer a place for its next token; return the tokens (rows, places)."""
+        """Assign each answer a place, equal ones the same; return the tokens (rows, places)."""
         import torch
 
         before = self.visible.shape[1]

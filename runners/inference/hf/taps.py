@@ -54,7 +54,7 @@ def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Te
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """Return (a network's language model, the list of its layers)."""
+    """Return (a network's language model, its layers); ModelError if some are not found."""
     inner = module.get_decoder()
     while not hasattr(inner, "layers") and hasattr(inner, "model"):
         inner = inner.model

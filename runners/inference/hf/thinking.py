@@ -74,7 +74,7 @@ class ThoughtEnds:
         return length < self.thinking.budget if thought is None else length - thought < self.max_answer_tokens
 
     def _is_balanced(self, row: int, ids: Sequence[int]) -> bool:
-        """Return whether every opened thinking tag is closed; a repeated prompt tag counts once."""
+        """Return whether every thinking tag is closed, one that only the prompt opens included."""
         text = self._text(ids).lstrip()
         by_prompt = self.begun[row] and not text.startswith(self.open)
         return text.count(self.close) >= text.count(self.open) + by_prompt
@@ -92,7 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer with thinking length and outcome in `numbers`; no text if unended."""
+        """Return an answer with thinking length and outcome in `numbers`; no text without an end."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT

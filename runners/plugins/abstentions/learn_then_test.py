@@ -23,7 +23,7 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """Return a rule: lowest threshold with error <= `alpha` at chance 1 - `delta`, or above 1.
+    """Return a rule: least threshold with error <= alpha at chance 1 - delta; above 1 if none.
 
     Every threshold of a fixed grid is a hypothesis, "its error is above alpha". Its p-value is from Hoeffding's and Bentkus' bounds or,
     where groups differ in size, from a betting bound (Waudby-Smith and Ramdas, 2024). The hypotheses are tested from ten starting points
@@ -97,7 +97,7 @@ def _p_value(losses: Floats, equal_unit_sizes: bool, alpha: float, level: float)
 
 
 def _betting_p_value(losses: Floats, alpha: float, level: float) -> float:
-    """Return the p-value 1 / the greatest gain of bets that losses are below alpha, at most 1."""
+    """Return the p-value of "the mean loss is above alpha": 1 / the greatest gain in betting."""
     counts = np.arange(1, len(losses) + 1)
     mean = (0.5 + np.cumsum(losses)) / (counts + 1)
     variance = (0.25 + np.cumsum((losses - mean) ** 2)) / (counts + 1)

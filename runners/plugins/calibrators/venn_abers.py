@@ -13,7 +13,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (B, m) P(right) at `at`, merged of isotonic fits with the answer wrong and right.
+    """Return (B, m) P(right) at `at`: merged isotonic fits with the answer wrong and right.
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
@@ -45,7 +45,9 @@ def _sum_by_score(drawn: Floats, score_index: NDArray[np.int64], n_scores: int) 
 
 
 def _fits_if_right(n_answers: Floats, n_right: Floats) -> Floats:
-    """Return (B, k + 1) isotonic fits with one more right answer added below each value.
+    """Return (B, k + 1) fitted P(right) of one more right answer, put below each of k values.
+
+    The last column, above all values, is 1.
 
     Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the
     regression. The new answer adds the vector (1, 1). It begins before all values and swaps places with one after the other; only the

@@ -39,7 +39,7 @@ def clusters(nli: CachedNli, texts: Texts, questions: Sequence[str] | None = Non
     round_ = 0
     while any(waiting):
         comparisons = [(s, w[0], other) for s, w in enumerate(waiting) if w for other in w[1:]]
-        alike = _mutual_entailment(agree, [(in_context(s, head), in_context(s, other)) for s, head, other in comparisons])
+        alike = _agree_both_ways(agree, [(in_context(s, head), in_context(s, other)) for s, head, other in comparisons])
         for s, w in enumerate(waiting):
             if w:
                 number[s][w[0]] = round_
@@ -51,8 +51,8 @@ def clusters(nli: CachedNli, texts: Texts, questions: Sequence[str] | None = Non
     return [np.array([number[s][text] for text in t], dtype=np.int64) for s, t in enumerate(texts)]
 
 
-def _mutual_entailment(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
-    """Return a mask of pairs that agree both ways; the second is asked only after a yes."""
+def _agree_both_ways(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
+    """Return a mask of pairs that agree both ways; the second way is asked only after a yes."""
     agreements = agree(pairs) if pairs else np.zeros(0, dtype=bool)
     back = np.flatnonzero(agreements)
     if len(back):

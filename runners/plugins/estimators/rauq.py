@@ -12,7 +12,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "attention": "attention/{layers}/pr
 
 
 def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third", alpha: Annotated[float, Ge(0), Le(1)] = 0.2) -> Floats:
-    """Return each answer's max over layers of mean -ln c; attention passes confidence c on.
+    """Return each answer's mean -ln confidence, passed on by attention; highest over layers.
 
     c₁ = p₁ and cᵢ = α pᵢ + (1 − α) aᵢ cᵢ₋₁ with p the tokens' probabilities and aᵢ the attention, while token i is predicted, to token
     i − 1, by the head of a layer that gives it most on average over the answer. U = max over layers of −(1/T) Σ ln cᵢ, in nats, from 0 up,

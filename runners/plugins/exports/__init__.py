@@ -116,7 +116,11 @@ class ExportContext:
                     yield ExportEntry(i, sample, inputs.question(i, sample), [])
 
     def entries(self, part: ExportPart, again: bool = False) -> Iterator[ExportEntry]:
-        """Yield an entry per answered sample, in the dataset's order; count others unless `again`."""
+        """Yield an entry per answered sample, in order; `again`: uncounted and without ratings.
+
+        Raises:
+            ExportError: a sample has no greedy answer, or is not in the dataset.
+        """
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         generations = read_table(part.generations, GENERATIONS)
         generations = generations.filter(pc.equal(generations["variant"], part.variant.name))

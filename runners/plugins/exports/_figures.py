@@ -88,7 +88,10 @@ class Source:
     metrics: list[str]
 
     def points(self, name: str, *number_columns: str) -> pl.DataFrame:
-        """Return the rows of plot `name` for this dataset; NothingToDrawError without the plot."""
+        """Return this dataset's rows of plot `name`; NothingToDrawError if there is no such plot.
+
+        Only selected models and the main conformal setting are kept.
+        """
         if name not in self.context.points:
             raise NothingToDrawError("the spec measures nothing of the kind")
         frame = read_points(self.context.points[name], ("model", "dataset", *number_columns)).filter(pl.col("dataset") == self.dataset)
@@ -118,7 +121,7 @@ class Source:
 
 
 def leaderboard(of: Source) -> Iterator[PrintFigure]:
-    """Yield one figure: models against metrics, each value with its interval."""
+    """Yield one figure: models against metrics, with intervals; NothingToDrawError if none."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
         raise NothingToDrawError("no metric reads answers alone")
@@ -132,7 +135,7 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
 
 
 def estimators(of: Source) -> Iterator[PrintFigure]:
-    """Yield a figure per estimator metric: estimators of each model."""
+    """Yield a figure per metric of estimators, a panel per model; NothingToDrawError if none."""
     tables = [t for t in of.tables if t.stub == "estimator" and (not of.metrics or t.metric in of.metrics)]
     if not tables:
         raise NothingToDrawError("no metric reads an estimator")
@@ -275,13 +278,13 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
 
 
 def _least_risk(total: float) -> list[tuple[float, float]]:
-    """Return (coverage, least possible risk) points at error rate `total`: errors come last."""
+    """Return (coverage, risk) points of the best order at error rate `total`: errors last."""
     right = 1 - total
     return [(0.0, 0.0), *((c, max(0.0, (c - right) / c)) for c in (right + total * i / 40 for i in range(41)) if c > 0)]
 
 
 def set_sizes(of: Source) -> Iterator[PrintFigure]:
-    """Yield a figure of the sizes of conformal sets, a panel per model."""
+    """Yield one figure of conformal set sizes, a panel per model; NothingToDrawError if none."""
     frame = of.points("set_sizes", "size", "count")
     models = of.models(frame)
     if not models:
@@ -306,7 +309,7 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
 
 
 def _p_behind_stars(chart: str, row: Mapping[str, Any]) -> float | None:
-    """Return the p-value behind a cell's stars; none if collapsed or an HCC's interval has 0."""
+    """Return a cell's adjusted p-value; None if collapsed, or if an HCC's interval has 0."""
     if row["collapsed"] or (chart == "hcc" and not excludes_zero(row)):
         return None
     p: float | None = row["p_adjusted"]

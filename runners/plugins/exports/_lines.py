@@ -42,7 +42,7 @@ def target(entry: ExportEntry) -> str:
 
 
 def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
-    """Return (`resps`, `filtered_resps`): options by log-probability times `sign`, or texts.
+    """Return (`resps`, `filtered_resps`): log-probability times `sign` by option, or texts.
 
     Numbers are text, as both tools write them. An option is greedy if its letter is the model's text.
     """
@@ -108,7 +108,11 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
-    """Write a file per kind of question (options or open) and return one task per file."""
+    """Write a file per kind of question (options or open) and return one task per file.
+
+    Raises:
+        ExportError: two datasets would share a file.
+    """
     create_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:

@@ -59,7 +59,7 @@ class ResultTable:
 
 
 def result_tables(context: ExportContext, variant: str, slice_: str) -> list[ResultTable]:
-    """Return the tables (models by metric, estimators by model) of a variant and slice."""
+    """Return tables of scores (models by metric...) of a variant and slice; else ExportError."""
     if "scores" not in context.results:
         raise context.without_scores()
     scores = scan(context.results["scores"], SCORES).collect().to_dicts()
@@ -147,7 +147,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("dataset", "variant", "slice", "metric", "among", "model"))
 
 
-def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
+def format_value(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
     """Return (value, interval) as texts: "undefined" if there is no value, "" if no interval."""
     if value.value is None:
         return "undefined", ""

@@ -58,7 +58,10 @@ def eval_results(
 
 
 def _choose_metrics(context: ExportContext, metric: str) -> dict[str, str]:
-    """Return task -> metric label of its leaderboard; tasks without one are counted as lost."""
+    """Return task -> metric label of its leaderboard; ExportError if `metric` does not fit.
+
+    Tasks without one are counted as lost.
+    """
     labels_of: dict[str, dict[str, None]] = {}
     for part in context.parts:
         labels_of.setdefault(part.task, {}).update((row["metric"], None) for row in context.scores(part))

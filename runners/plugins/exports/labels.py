@@ -44,7 +44,7 @@ def labels(context: ExportContext, *, n: Annotated[int, Ge(1)] = 100, seed: Anno
 
 
 def _scored(context: ExportContext, part: ExportPart) -> list[ExportEntry]:
-    """Return the entries answered in words in scored splits; count the others as lost."""
+    """Return the entries in scored splits answered in words; count those without words lost."""
     splits = split_rule(dict(context.scoring), part.dataset)
     table = ModelInput(part).dataset.table
     scored = splits.scored(part.dataset, table["split"]).to_pylist()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from qualm.runners.plugins.exports import ExportContext, slug
-from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, caption, cells, result_tables, words
+from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, caption, cells, format_value, result_tables
 
 OF = "results"
 ESCAPED = {
@@ -67,7 +67,7 @@ def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[st
             if value is None:
                 row.append("--")
                 continue
-            number, between = words(value, digits, "$-$")
+            number, between = format_value(value, digits, "$-$")
             number = rf"\textbf{{{number}}}" if value.rank == BEST else number + r"$^\dagger$" * (value.rank == PERHAPS)
             row.append(number + (rf" {{\scriptsize ({between})}}" if between and intervals else ""))
         lines.append(" & ".join(row) + r" \\")

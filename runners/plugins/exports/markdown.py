@@ -6,7 +6,7 @@ from annotated_types import Ge, Le
 
 from qualm.registry.formats.markdown import inline
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.plugins.exports._results import BEST, PERHAPS, caption, cells, result_tables, words
+from qualm.runners.plugins.exports._results import BEST, PERHAPS, caption, cells, format_value, result_tables
 
 OF = "results"
 ARROWS = {True: " ↑", False: " ↓", None: ""}
@@ -34,7 +34,7 @@ def markdown(
         for name, values in cells(table):
             row = [inline(name)]
             for value in values:
-                number, between = words(value, digits, "−") if value is not None else ("–", "")
+                number, between = format_value(value, digits, "−") if value is not None else ("–", "")
                 if value is not None:
                     number = f"**{number}**" if value.rank == BEST else number + "†" * (value.rank == PERHAPS)
                 row.append(number + (f" ({between})" if between and intervals else ""))

@@ -72,7 +72,10 @@ def _question(entry: ExportEntry) -> dict[str, Any]:
 
 
 def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
-    """Yield a row per question: its first answer; `with_picture` drops imageless questions."""
+    """Yield a row per question with its greedy answer; count what is left out as lost.
+
+    `with_picture` leaves out questions without an image.
+    """
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
             context.lose("answers to questions without an image, where others have one (`-O images=false` keeps them)")
@@ -129,7 +132,7 @@ def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
 
 
 def _xlsx(context: ExportContext, path: Path, column_names: list[str], rows: Iterator[list[Any]]) -> None:
-    """Write an Excel table without formulas, control characters escaped."""
+    """Write an Excel table, control characters escaped; ExportError without openpyxl."""
     try:
         from openpyxl import Workbook  # type: ignore[import-untyped]
     except ImportError:

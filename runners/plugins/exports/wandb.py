@@ -59,7 +59,7 @@ def _log(folder: Path, run: TrackedRun, name: str, project: str, group: str) -> 
 
 
 def _tidy(folder: Path) -> None:
-    """Delete logs and links in a run's folder, which name paths of this machine."""
+    """Delete logs, links and loose files below W&B's folder, which name paths of this machine."""
     for path in folder.glob("*"):
         if path.is_symlink() or path.is_file():
             path.unlink()

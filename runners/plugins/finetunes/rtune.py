@@ -160,7 +160,10 @@ def _known_by_judge(context: FinetuneContext, base: str, material: Material, jud
 def _known_by_entropy(
     context: FinetuneContext, base: str, material: Material, n_draws: int, temperature: float
 ) -> dict[tuple[str, str], bool]:
-    """Return (dataset, id) -> is its answers' entropy in the lower half; drop unusable rows."""
+    """Sample answers; return (dataset, id) -> true if their entropy is in the lower half.
+
+    Rows with options, earlier turns or an unreadable answer are dropped and counted.
+    """
     from qualm.runners.training.opinions import answer_entropy, sampled_answers
 
     ranked: list[tuple[float, str, str]] = []

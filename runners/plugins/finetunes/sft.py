@@ -38,7 +38,7 @@ def sft(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Return a recipe that trains on the answers of `train`: commonest reference or letter.
+    """Return a recipe that learns the answers of `train`: commonest reference or right letter.
 
     Loss = - mean over the batch's answer tokens of ln P(token | image, prompt, tokens before), in nats; lower is better.
 

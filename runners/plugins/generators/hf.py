@@ -187,7 +187,7 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Return the key-value caches of prompts, as token ids; cache their common beginning."""
+        """Return prompts (lists of token ids) as rows of a cache; keep their common beginning."""
         assert self._network is not None
         shared = list(ids[0][: min(min(common_prefix_length(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:

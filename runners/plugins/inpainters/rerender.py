@@ -7,7 +7,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def rerender(context: PairContext) -> Inpainter:
-    """Return an inpainter (jobs -> images) that renders scenes without the objects, maskless.
+    """Return an inpainter (jobs -> images) that renders scenes without the objects to remove.
 
     Raises:
         PairError: a target without a scene graph.

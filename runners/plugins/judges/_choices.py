@@ -323,7 +323,7 @@ class _Reply:
         self.sentences = [s for s in _SENTENCE.split("\n" + _BEHIND_COLON.sub(self._join, self.text)) if s.strip()]
 
     def _join(self, colon: re.Match[str]) -> str:
-        """Return ": X" for a colon and the option X on a line below; the match itself if a list."""
+        """Return ": X" for a colon with option X on the next line; the match as it is for a list."""
         following = re.search(rf"\n\W{{0,4}}({_X})", self.text[colon.end() : colon.end() + 600])
         is_list = following is not None and self.place(following[1]) != self.place(colon[1])
         return colon[0] if is_list else f": {colon[1]}"
@@ -363,7 +363,7 @@ class _Reply:
         )
 
     def is_question(self, k: int) -> bool:
-        """Return true if sentence `k` is a question; "B?" at the end is a cautious answer."""
+        """Return true if sentence `k` is a question, and not a cautious last answer such as "B?"."""
         if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(self.sentences[k].rstrip("? \n")):
             return False
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
@@ -429,7 +429,7 @@ def _yes_no_options(choices: Sequence[str]) -> dict[str, int]:
 
 
 def _last_statement(reply: _Reply) -> int | None:
-    """Return the option index in the last statement; SEVERAL if not one, None without one."""
+    """Return the index of the option stated last; SEVERAL if it is not one, None if none is."""
     last: int | None = None
     for k, row in enumerate(reply.mentions):
         if reply.is_question(k):
@@ -460,7 +460,7 @@ def _offers_another(n: _Named, behind: Sequence[_Named]) -> bool:
 
 
 def _opening(reply: _Reply) -> int | None:
-    """Return the index of the option that the reply begins with; None if with none."""
+    """Return the index of the option that a reply opens with as its answer; None otherwise."""
     found = re.match(
         rf"[\s\"'*(]*(?:(?:option|choice|letter|a|an|the)\s+)?({_X})(\s*(?:[.,:;)\n—–]|-\s|because\b|since\b|as\b|$))?", reply.text
     )
@@ -475,7 +475,7 @@ def _opening(reply: _Reply) -> int | None:
 
 
 def _concluded(reply: _Reply) -> int | None:
-    """Return the option index in the last conclusion; SEVERAL if not one, None without one."""
+    """Return the index of the option concluded last; SEVERAL if not one, None if none is."""
     if result := _RESULT.search(reply.text):
         return reply.place(result[1])
     for k in range(len(reply.mentions) - 1, -1, -1):
@@ -490,7 +490,7 @@ def _only(places: set[int]) -> int:
 
 
 def _measured(reply: _Reply) -> int | None:
-    """Return the option index of the highest stated percentage or rank; SEVERAL if tied; None."""
+    """Return the index of the option rated or ranked best; SEVERAL if tied, None if unrated."""
     for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
         shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
         shares = {place: share for place, share in shares.items() if place >= 0}
@@ -510,7 +510,7 @@ def _measured(reply: _Reply) -> int | None:
 
 
 def _judged_one_by_one(reply: _Reply) -> int | None:
-    """Return the option left over, or alone affirmed, when others are rejected; else None."""
+    """Return the one option that is not rejected, or alone affirmed; None without rejections."""
     denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
     remaining = set(range(reply.n)) - denied
@@ -566,7 +566,7 @@ def _after_all(reply: _Reply) -> int | None:
 
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
-    """Return the index of the only option that is an abstention, for a reply that abstains."""
+    """Return the index of the only abstention among the options mentioned; None if not one."""
     places = {n.place for row in reply.mentions for n in row if n.place >= 0 and is_refusal(choices[n.place])}
     return places.pop() if len(places) == 1 else None
 

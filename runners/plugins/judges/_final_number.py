@@ -94,7 +94,7 @@ Step = Callable[[list[NumberCandidate]], list[NumberCandidate]]
 
 
 def rate_number(question: str, references: Sequence[Quantity], reply: str, tolerance: float = 0.0, rounded: bool = False) -> float | None:
-    """Return 1 if the reply's final number is a reference, 0 if another, None if ambiguous.
+    """Return 1 if the final number is a reference, 0 if another or none, None if ambiguous.
 
     Every reading is tried in turn, from all numbers of the reply down to one, until all that are left are right or all are wrong. A
     reply without any number is wrong.

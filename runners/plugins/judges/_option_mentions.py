@@ -319,7 +319,7 @@ class Options:
                     yield start, stop + (len(behind) if behind and text.startswith(behind, stop) else 0), i
 
     def _elliptic(self, text_tokens: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (start, end, option) of both options in "the second or third image"."""
+        """Yield (start, end, option) for each of two options in "the second or third image"."""
         k = bisect_left(text_tokens, start, key=lambda token: token.start)
         if k < 2 or text_tokens[k - 1].plain not in ("or", "and", "nor"):
             return

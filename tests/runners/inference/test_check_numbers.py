@@ -63,7 +63,7 @@ def test_how_far_two_distributions_are_apart_among_what_is_likely_in_either():
 
 def test_text_behind_the_last_mark_of_a_picture(under_test):
     mark = under_test.model.tokenizer.convert_tokens_to_ids("<image>")
-    assert [numbers._text_after_picture(under_test, ids) for ids in ([9, mark, 8, 7], [9, 8], [mark], [mark, 9, mark, 8])] == [2, 2, 0, 1]
+    assert [numbers._tokens_after_image(under_test, ids) for ids in ([9, mark, 8, 7], [9, 8], [mark], [mark, 9, mark, 8])] == [2, 2, 0, 1]
 
 
 def changed(under_test, row, part, **fields):
@@ -204,5 +204,5 @@ def test_a_picture_must_change_something(under_test, monkeypatch, change, verdic
     seen = []
     both = iter((torch.zeros(1, 2, dtype=torch.double), torch.tensor([[change * 2, 0.0]], dtype=torch.double)))
     monkeypatch.setattr(under_test.plain, "logits", lambda prompt, image, tokens=(): seen.append(image) or next(both))
-    assert numbers.picture_matters(under_test).verdict == verdict
+    assert numbers.image_matters(under_test).verdict == verdict
     assert seen[0].size == seen[1].size and seen[0].getpixel((3, 0)) == tuple(255 - v for v in seen[1].getpixel((3, 29)))

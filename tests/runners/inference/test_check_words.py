@@ -34,7 +34,7 @@ def test_the_prompt_is_shown_to_be_compared(healthy):
 
 
 def test_picture_tokens_are_counted_beside_the_text(healthy):
-    found = words.picture_tokens(healthy)
+    found = words.image_tokens(healthy)
     assert found.verdict == "ok" and found.numbers == {"tokens": {"40x30": 15, "40x40": 15}}, "sixteen for one mark"
     assert found.found.endswith("by image size: 40x30: 15, 40x40: 15")
 
@@ -49,7 +49,7 @@ def test_tokens_that_are_not_the_processors_own(healthy, monkeypatch, name):
 
     monkeypatch.setattr(healthy.model, "_processor_tensors", other)
     monkeypatch.setattr(healthy.model, "_shares", {False: False, True: False})
-    found = words.picture_tokens(healthy)
+    found = words.image_tokens(healthy)
     assert found.verdict == "fail" and found.found.startswith(f"{name} of the rendered prompt is not what the processor makes")
 
 

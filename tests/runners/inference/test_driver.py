@@ -305,7 +305,7 @@ def test_the_bytes_are_those_of_this_machine_alone_and_a_node_that_dies_loses_a_
     alone = infer(project, "alone")
     truth, batches = made(project), []
     opened: list[dict[str, Any]] = []
-    keep, compare = driver.Answering._keep, driver.Answering._compare
+    keep, compare = driver.Answering._keep, driver.Answering._check_identity
 
     def kill_the_first_node(self: Any, number: int, answers: Any) -> int:
         batches.append(number)
@@ -316,7 +316,7 @@ def test_the_bytes_are_those_of_this_machine_alone_and_a_node_that_dies_loses_a_
         return done
 
     monkeypatch.setattr(driver.Answering, "_keep", kill_the_first_node)
-    monkeypatch.setattr(driver.Answering, "_compare", lambda self, facts: (opened.append(facts), compare(self, facts)))
+    monkeypatch.setattr(driver.Answering, "_check_identity", lambda self, facts: (opened.append(facts), compare(self, facts)))
     (project.root / "results/t/generations/base/scenes.parquet").unlink()
     stage = infer(project, "together", cluster=cluster.address)
     assert made(project) == truth
@@ -330,8 +330,8 @@ def test_the_bytes_are_those_of_this_machine_alone_and_a_node_that_dies_loses_a_
 
 @pytest.mark.slow
 def test_a_worker_that_would_answer_otherwise_is_refused(project: Project, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare = driver.Answering._compare
-    monkeypatch.setattr(driver.Answering, "_compare", lambda self, facts: compare(self, {**facts, "libraries": {"torch": "1.0"}}))
+    compare = driver.Answering._check_identity
+    monkeypatch.setattr(driver.Answering, "_check_identity", lambda self, facts: compare(self, {**facts, "libraries": {"torch": "1.0"}}))
     with pytest.raises(StageError, match=r"a worker of the cluster has other libraries: \{'torch': '1.0'\}; here .*; install the same"):
         infer(project, "refused", cluster=cluster.address)
 

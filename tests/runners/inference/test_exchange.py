@@ -43,7 +43,7 @@ def test_equal_requests_for_the_same_are_one_and_for_another_part_or_item_are_no
     (batch,) = exchange.needed()
     assert len(batch.keys) == 4 and exchange.client.budget.holds(batch.name)
     assert asked(exchange, 0, "answer") is None and not exchange.is_ready(0) and exchange.is_ready(7)
-    assert exchange.look(batch) and exchange.needed() == []
+    assert exchange.poll(batch) and exchange.needed() == []
     assert exchange.is_ready(0)
     texts = [asked(exchange, n, about) for n, about in [(0, "answer"), (10, "answer"), (1, "answer"), (0, "draw 1")]]
     assert texts[0] == texts[1] and len(set(texts)) == 3 and asked(exchange, 0, "answer", max_tokens=5) == "5.0"
@@ -57,7 +57,7 @@ def test_money_is_what_the_replies_say_and_the_most_where_they_do_not(setting):
     (batch,) = exchange.needed()
     sent = 16 + len("What?")
     assert batch.most == pytest.approx(3 * (sent * 1.0 + 4 * 2.0) / 1e6)
-    assert exchange.look(batch)
+    assert exchange.poll(batch)
     assert batch.dollars == pytest.approx((10 * 1.0 + 5 * 2.0) / 1e6 + batch.most * 2 / 3) == exchange.client.budget.spent
     assert not exchange.client.budget.holds(batch.name) and exchange.client.tokens == {"sent": 10, "received": 5}
 

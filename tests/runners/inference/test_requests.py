@@ -13,7 +13,7 @@ from qualm.registry.formats import pictures as formats
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.answers import pixel_digest, subject_digest
 from qualm.runners.data.dataset import PerturbedFolder, Variant
-from qualm.runners.inference.requests import Place, _Decoded, _Start
+from qualm.runners.inference.requests import Place, _Decoded, _SampleInput
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.stage import StageError
 from tests.support.projects.asking import ENGINE, Words, asker_of, picture, png, sample, write_samples
@@ -346,7 +346,7 @@ def test_what_is_known_of_pictures_is_kept_by_the_bytes_of_their_files():
         ((), b""),
         ((b"a", b"b"), b"pictures" + b"".join(hashlib.sha256(f).digest() for f in (b"a", b"b"))),
     ):
-        assert _Start(SimpleNamespace(files=files)).digest == hashlib.sha256(text).digest()
+        assert _SampleInput(SimpleNamespace(files=files)).digest == hashlib.sha256(text).digest()
 
 
 def test_a_perturbed_question_goes_through_the_template_with_its_hint(tmp_path):

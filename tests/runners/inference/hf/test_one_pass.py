@@ -170,9 +170,9 @@ def test_p_true_with_all_draws_shown(model, said):
 def test_what_prompts_about_an_answer_begin_with_is_read_once(model, said, monkeypatch):
     asked, _ = said
     names, numbers, read = ("p_true", "p_true_sampling", "p_yes"), [], []
-    passed = rows.Rows._passed
+    passed = rows.Rows._run_pass
     monkeypatch.setattr(
-        rows.Rows, "_passed", lambda self, cache, ids, *rest: read.append(sum(map(len, ids))) or passed(self, cache, ids, *rest)
+        rows.Rows, "_run_pass", lambda self, cache, ids, *rest: read.append(sum(map(len, ids))) or passed(self, cache, ids, *rest)
     )
     totals = []
     for least in (1, 10**6):

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.plugins.exports._results import Value, caption, cells, result_tables, words
+from qualm.runners.plugins.exports._results import Value, caption, cells, format_value, result_tables
 from qualm.runners.runtime.records import write_table
 from tests.support.data.score_files import write_scores
 
@@ -132,5 +132,5 @@ def test_what_there_is_not_is_said(tmp_path: Path) -> None:
 
 
 def test_words() -> None:
-    assert words(Value(-0.12345, -0.2, 0.1), 2, "−") == ("−0.12", "−0.20 to 0.10")
-    assert words(Value(0.5), 3) == ("0.500", "") and words(Value(None), 3) == ("undefined", "")
+    assert format_value(Value(-0.12345, -0.2, 0.1), 2, "−") == ("−0.12", "−0.20 to 0.10")
+    assert format_value(Value(0.5), 3) == ("0.500", "") and format_value(Value(None), 3) == ("undefined", "")
