@@ -44,7 +44,7 @@ def stage_address(spec: str, stage: str, default: str) -> str:
 
 
 def how_to_make(spec: str, stages: Iterable[str], default: str) -> str:
-    """Return the words of messages that name the command by which stages run, of a spec that may not be compiled."""
+    """Return "in the project's root: `qualm compile SPEC && dvc repro --pull STAGES`"."""
     addresses = " ".join(stage_address(spec, stage, default) for stage in stages)
     return f"in the project's root: `qualm compile {spec} && dvc repro --pull {addresses}`"
 
