@@ -103,7 +103,7 @@ def settings(layout: Layout) -> list[dict[str, Any]]:
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return the scored judges: {"judge": label or None, maybe "judge_of", "judge_of_choices"}.
+    """Return {"judge": label or None, maybe "judge_of", "judge_of_choices"} for scoring.
 
     The last two are {dataset: label}.
 

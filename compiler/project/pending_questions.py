@@ -28,7 +28,7 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables by `select(asked rows, scored rows, params)`; None if unbuilt.
+    """Return the tables of `select(asked, scored, params)` per dataset; None if one is unbuilt.
 
     None if a dataset is not built.
     """
