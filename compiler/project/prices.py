@@ -162,7 +162,8 @@ def _rewriting(
 ) -> Cost:
     """Return a rewriting perturbation's server cost; 0 if an earlier stage pays for it.
 
-    Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first}.
+    Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first},
+    to which a new request is added.
     """
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)

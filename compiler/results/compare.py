@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return b minus a per metric on clean answers; a, b: models, specs or score tables.
+    """Return a comparison, b minus a on clean answers, of models, specs or score tables.
 
     Args:
         project: whose results they are.
