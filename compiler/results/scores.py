@@ -129,14 +129,14 @@ def _names(label: str) -> tuple[str, str, str]:
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
-    """Return the conformal setting on whose test rows a metric is; "" if on all rows."""
+    """Return the conformal setting whose test questions a metric uses; "" if it uses all."""
     where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def conformal_settings(labels: Iterable[str]) -> list[str]:
-    """Return the SETTING of all labels that end in "[SETTING/mean]", in order, each once.
+    """Return the conformal settings in metric labels "...[SETTING/mean]", in order, each once.
 
     Only labels of the mean over scores (`[SETTING/mean]`) count.
     """
