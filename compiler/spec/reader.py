@@ -19,7 +19,7 @@ from qualm.registry.plugins.registry import Artifact, Plugin, PluginError
 
 
 class Failures:
-    """Record of which sections and entries have errors, to report no consequences.
+    """Lookup of sections and entries with errors, so that consequences are not reported.
 
     Args:
         problems: problems found so far; the list may grow.
@@ -42,7 +42,7 @@ class Failures:
         return list(entries) if isinstance(entries, dict) else []
 
     def has_errors(self, section: str, name: str = "") -> bool:
-        """Return whether a section, or in it entry `name`, has errors."""
+        """Return whether a section or its entry `name` has errors; True for incomplete specs."""
         if self._document.open or section in self._misspelt:
             return True
         places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
@@ -81,7 +81,7 @@ class SpecReader:
         return not getattr(self.spec, section) and not self.failures.has_errors(section)
 
     def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
-        """Return whether a name is no candidate, nor that of an entry with errors."""
+        """Return whether a name is neither a candidate nor an entry of `sections` with errors."""
         return name not in candidates and not any(self.failures.has_errors(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
