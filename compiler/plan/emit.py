@@ -38,7 +38,7 @@ def pipeline_path(spec: str, default: str) -> str:
 
 
 def stage_address(spec: str, stage: str, default: str) -> str:
-    """Return DVC's name of a stage: "STAGE" of the default spec, else "specs/SPEC/dvc.yaml:STAGE"."""
+    """Return a stage's name in DVC: "STAGE" of the default spec, else "PATH/dvc.yaml:STAGE"."""
     place = pipeline_path(spec, default)
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 

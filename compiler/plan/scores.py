@@ -68,7 +68,7 @@ def _lexical(resolved: Resolved) -> list[str]:
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
-    """Return [a, b] pairs of models to compare by size, tuning or prompt, by `about:`.
+    """Return [a, b] pairs of models to compare by size, tuning or prompt; maybe [].
 
     A base and its chat-tuned form, neighbouring sizes of a family, prompts of one model.
     """

@@ -294,7 +294,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
-    """Return `spec` and the specs that it reads, or by default all that have run.
+    """Return `spec` and those that it reads, or all that have run; ProjectError if it has not.
 
     Raises:
         ProjectError: it has not run.

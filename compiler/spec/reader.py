@@ -101,8 +101,6 @@ class SpecReader:
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
         """Return (plugin, parameters, path of the parameters); None and a problem if wrong.
 
-        None with a recorded problem if it is wrong.
-
         Args:
             named: the path of the parameters ends with the plugin's name.
         """
@@ -119,7 +117,7 @@ class SpecReader:
         return (plugin, params or {}, place) if plugin else None
 
     def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (swept values, all arguments) per point of a sweep; [] if anything is wrong."""
+        """Return (swept values, all arguments) per point of a sweep; record mistakes, then []."""
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
         combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
@@ -130,7 +128,7 @@ class SpecReader:
         return combined if len(self.problems) == before else []
 
     def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
-        """Yield (plugin, path, swept values, all arguments) per point of a sweep."""
+        """Yield (plugin, path, swept values, all arguments) per point of a sweep; none if wrong."""
         found = self.single(item, kind, path)
         if found is not None:
             plugin, parameters, at = found
@@ -140,7 +138,7 @@ class SpecReader:
     def refs(
         self, kind: str, items: Sequence[Any], at: Path_ = (), label_all_given: bool = False, in_order: bool = False
     ) -> tuple[Ref, ...]:
-        """Return a `Ref` per point of the sweeps in `items`, by label or `in_order`.
+        """Return a `Ref` per point of the sweeps in `items`, by label; record the faulty ones.
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.
