@@ -175,7 +175,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
 
 
 def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
-    """Print the published models whose name contains `name`; ProjectError if none does."""
+    """Print all published models, or those whose name contains `name`; else ProjectError."""
     if kind != "models":
         raise ProjectError("--published is for models: `qualm ls models --published`")
     models = [m for m in published().values() if name is None or name.lower() in m.name.lower()]

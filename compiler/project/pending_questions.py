@@ -28,7 +28,7 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return all tables that `select(asked, scored, params)` gives; None if one is unbuilt.
+    """Return all tables that `select(asked, scored, params)` gives; None if data are unbuilt.
 
     It is called for each dataset; None if a dataset is not built.
     """

@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """Estimator of the load of one question to a server, by signals, draws and token counts."""
+    """Sizes of one question to a server, from which its load follows: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int

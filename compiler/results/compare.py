@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return a dict on b minus a per metric, clean answers; a, b: models, specs or tables.
+    """Return the differences b - a per metric on clean answers, as a dict; else ProjectError.
 
     Args:
         project: whose results they are.
@@ -99,7 +99,7 @@ def compare_scores(
 
 
 def compare_models(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Return a dict on b minus a of two models of one spec, like `compare_scores`."""
+    """Return the differences of model b from model a of one spec, like `compare_scores`."""
     side = ComparisonSide(results.spec, results)
     return _paired((side, {a: a}), (side, {a: b}), a, b)
 
@@ -151,7 +151,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """Return a dict on how models changed since a revision, by `labels`; else ProjectError.
+    """Return how models changed since a revision, like `compare_scores`; else ProjectError.
 
     Raises:
         ProjectError: the revision's answers are missing, or the two share no model or metric.
