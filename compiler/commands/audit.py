@@ -37,7 +37,7 @@ def audit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute a random sample of stored answers and compare.
+    """Recompute a sample of stored answers and mark folders that differ.
 
     The sample is drawn evenly over folders of the store (one per model, release and set of libraries) and kinds of
     signals. No new answer is stored. Answers that no inference stage asks for are only counted.
@@ -75,7 +75,7 @@ def audit(
 
 
 def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str], dict[str, str]]:
-    """Return (inference stages, names of invalid specs, {missing input: its locked MD5}).
+    """Return (inference stages, skipped invalid specs, {missing input: its locked MD5}).
 
     Missing inputs are, for example, models that were fine-tuned elsewhere. No `names` means all specs.
     """
@@ -104,7 +104,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 
 @contextmanager
 def _completed_checkout(root: Path, missing_md5s: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the checkout, or links to it and to those of `missing_md5s` that DVC's cache has.
+    """Yield `root`, or a temporary folder that links to it and to inputs in DVC's cache.
 
     `missing_md5s` is {path of an input: its MD5}.
     """

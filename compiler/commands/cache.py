@@ -82,7 +82,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the store smaller.
+    """Compact the store, or remove answers that are old or unused.
 
     Without options, no answer is lost: the files of one model are merged into files of 64 MiB, duplicates are kept
     once, and damaged or partial files are removed.
@@ -174,7 +174,7 @@ class Users:
 
 
 def users(project: Project) -> Users:
-    """Return which answering engines the project's specs use, by identity."""
+    """Return the engines that the project's specs use, with their specs, and invalid specs."""
     from qualm.compiler.spec.errors import SpecError
     from qualm.runners.runtime.code_digest import find_engine
     from qualm.runners.runtime.settings import FILE, read_settings

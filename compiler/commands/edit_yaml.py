@@ -64,7 +64,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
 
 
 def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Return a spec file's text with the new value; ProjectError if more would change."""
+    """Return the edited text; ProjectError for a duplicate value or if more would change."""
     expected = parse(text, place.file.name).data
     content = _set(expected[SECTION], place, value, mode)
     yaml = YAML()
@@ -83,7 +83,7 @@ def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str 
 
 
 def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
-    """Set the parameter in `entries`; return its new value or list; else ProjectError."""
+    """Set the parameter in `entries`; return the value or sweep; ProjectError for duplicates."""
     entry = entries[place.index]
     if not isinstance(entry, dict):
         beside = entries.ca.items.pop(place.index, None) if isinstance(entries, CommentedSeq) else None

@@ -108,7 +108,10 @@ def _example_dataset(plugin: Plugin) -> dict[str, Any]:
 
 
 def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
-    """Return (plugin, parameter) that takes `kind`, with all `needed`; LookupError if none."""
+    """Return (plugin, its parameter that takes plugins of `kind`); LookupError if none.
+
+    The plugin also has all `needed` parameters.
+    """
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in registry.every(section):
             for parameter in plugin.parameters:

@@ -111,7 +111,7 @@ class FetchOutcome:
 
 
 def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetched: FetchOutcome) -> None:
-    """Print a table of items, fetch them, and record the outcome in `fetched`."""
+    """Print items; unless it is a dry run, ask about licences and fetch; update `fetched`."""
     from qualm.compiler.run.fetch import BY_HAND, FAILED
 
     if not options.as_json:
@@ -125,7 +125,7 @@ def _fetch(items: Sequence[FetchItem], title: str, options: FetchOptions, fetche
 
 
 def _unfinished(project: Project, plan: Plan) -> list[Plan]:
-    """Return the plans of specs whose models `plan` needs and that have stages to run."""
+    """Return the plans of other specs whose models `plan` needs and that must run first."""
     from qualm.compiler.project.rebuilds import ACTIVE, forecast
 
     default, before = project.run_wide.default, project.before(plan)

@@ -27,7 +27,7 @@ FOOTERS = {"models": say.OWN_MODELS, "datasets": say.OWN_DATA}
 
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
-    """Print a table of plugins of one kind, with parameters, or of all kinds."""
+    """Print the plugins of one kind, with parameters, or of all; ProjectError if unknown."""
     _check_kind(kind)
     kinds = [kind] if kind else list(KINDS)
     listed = [plugin for k in kinds for plugin in registry.every(k)]
@@ -124,7 +124,7 @@ def _print_block(out: Console, title: str, text: str) -> None:
 
 
 def export_command(plugin: Plugin) -> str:
-    """Return an example line `qualm export SPEC OUT --to NAME` with all options."""
+    """Return an example line `qualm export SPEC OUT --to NAME` with its options' defaults."""
     defaults = ((p.name, p.default) for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
     options = "".join(f" -O {name}={json.dumps(default)}" for name, default in defaults).replace('"', "")
     return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options}"
@@ -175,7 +175,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
 
 
 def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
-    """Print the table of published models, or those whose name contains `name`."""
+    """Print all published models, or those whose name contains `name`; else ProjectError."""
     if kind != "models":
         raise ProjectError("--published is for models: `qualm ls models --published`")
     models = [m for m in published().values() if name is None or name.lower() in m.name.lower()]

@@ -156,7 +156,7 @@ def compile_(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of date.")] = False,
 ) -> None:
-    """Write dvc.yaml, stages/*.json and ignore blocks of specs.
+    """Write dvc.yaml, stages/*.json and .gitignore files of specs.
 
     A pipeline compiles its own spec when it runs, so you need this only before a commit and in CI: `qualm compile
     --check` also checks that every spec in specs/ has a plan.

@@ -64,7 +64,7 @@ def clean(
     name: Annotated[str, typer.Argument(help="Name of a spec whose file is gone.", autocompletion=completion.leftovers)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; otherwise only list what would be removed.")] = False,
 ) -> None:
-    """Remove the compiled files, results and records of a deleted spec.
+    """List, or with --yes remove, compiled files, results and records of a deleted spec.
 
     Git and DVC's cache keep what was committed: a checkout of an earlier commit restores everything.
     """

@@ -197,7 +197,9 @@ def search_strength(
     place: edit_yaml.EditTarget,
     stage: Stage,
 ) -> bool:
-    """Search the strength with the target effect, save the curve; return whether found.
+    """Search the strength with the target effect and print it; return whether found.
+
+    The curve is saved; with `--write`, the strength goes into the spec.
 
     Returns:
         False if no strength has the effect.

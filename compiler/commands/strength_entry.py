@@ -35,7 +35,7 @@ class PerturbationEntry:
     """Values of `named` parameters as in labels: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
-        """Return the variant's label with these arguments; `main` is always named."""
+        """Return the variant's label with these arguments; parameter `main` is always in it."""
         named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
@@ -72,7 +72,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
-    """Return the perturbation's numeric parameters, `parameter` first; else ProjectError.
+    """Return the perturbation's numeric parameters, `parameter` first; [] if it has none.
 
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.

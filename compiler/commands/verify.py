@@ -108,7 +108,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
-    """Return the dataset or pair set to review, the only one if `name` is None.
+    """Return what to review: `name`, or the only pair set or dataset; else ProjectError.
 
     Raises:
         ProjectError: the spec has several, or not that one.

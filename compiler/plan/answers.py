@@ -103,7 +103,9 @@ def settings(layout: Layout) -> list[dict[str, Any]]:
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return {"judge": label or None, maybe "judge_of", "judge_of_choices": {dataset: label}}.
+    """Return {"judge": label or None, maybe "judge_of", "judge_of_choices"} for scoring.
+
+    The last two are {dataset: label}.
 
     Their ratings are scored. That is the first judge of the kind, among the dataset's own judges if it names some.
     """

@@ -38,13 +38,13 @@ def pipeline_path(spec: str, default: str) -> str:
 
 
 def stage_address(spec: str, stage: str, default: str) -> str:
-    """Return DVC's name of a stage: "STAGE" of the default spec, else "specs/SPEC/dvc.yaml:STAGE"."""
+    """Return a stage's name in DVC: "STAGE" of the default spec, else "PATH/dvc.yaml:STAGE"."""
     place = pipeline_path(spec, default)
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 
 
 def how_to_make(spec: str, stages: Iterable[str], default: str) -> str:
-    """Return the words of messages that name the command by which stages run, of a spec that may not be compiled."""
+    """Return "in the project's root: `qualm compile SPEC && dvc repro --pull STAGES`"."""
     addresses = " ".join(stage_address(spec, stage, default) for stage in stages)
     return f"in the project's root: `qualm compile {spec} && dvc repro --pull {addresses}`"
 

@@ -13,7 +13,7 @@ from qualm.runners.inference.hf.folder import revision_fault
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
-    """Yield a sentence per input that no stage makes and that is not here; sorted.
+    """Yield advice per missing input that no stage makes and the DVC command does not pull.
 
     Args:
         words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.

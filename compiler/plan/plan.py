@@ -56,7 +56,7 @@ class PlannedStage:
 
     @property
     def tracked(self) -> dict[str, Any]:
-        """Return what DVC compares of a stage: parameters, seed, digests, versions."""
+        """Return the values that DVC tracks as a stage's parameters: params, seed, code versions."""
         code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
         return {"params": to_mappings(self.params), "seed": self.seed, **code}
 

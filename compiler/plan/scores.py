@@ -68,7 +68,7 @@ def _lexical(resolved: Resolved) -> list[str]:
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
-    """Return [a, b] pairs of models to compare by size, tuning or prompt, by `about:`.
+    """Return [a, b] pairs of models to compare by size, tuning or prompt; maybe [].
 
     A base and its chat-tuned form, neighbouring sizes of a family, prompts of one model.
     """
@@ -207,7 +207,10 @@ def _of_answers(layout: Layout) -> dict[str, Any]:
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
-    """Return {"variants", maybe "labelled": {dataset: subsets of known modality}}."""
+    """Return {"variants"}, and "labelled" if a dataset has subsets named after modalities.
+
+    "labelled" is {dataset: {subset: its expression}}.
+    """
     r = layout.resolved
     facts: dict[str, Any] = {"variants": variants(layout, r.perturbations)}
     named = {d.label: {n: text for n, text in sorted(d.subsets.items()) if n in (*MODALITIES, CLEAN)} for d in r.datasets}

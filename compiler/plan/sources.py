@@ -57,7 +57,7 @@ class Sources:
         self._known = entries
 
     def _finder(self, roots: Mapping[str, Path]) -> Callable[[str, Mapping[str, Path]], imports.ModuleNeeds | None]:
-        """Return `imports.module_needs` with a cache, whose modules are only those that have a file."""
+        """Return `imports.module_needs` with a cache; it leaves out modules that have no file."""
         known, places = self._needs.setdefault(frozenset(roots.items()), ({}, {}))
 
         def place(name: str, roots: Mapping[str, Path]) -> Path | None:

@@ -9,7 +9,7 @@ EXAMPLES = "examples"
 
 
 def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, Any]]:
-    """Return {dataset: prompt} of a fine-tune, without default prompts; maybe {}.
+    """Return {dataset: prompt} to train a fine-tune with; default prompts are left out.
 
     Of a list it is the first prompt, without few-shot examples.
     """
@@ -34,7 +34,7 @@ def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
 
 
 def _asked_with(resolved: Resolved, f: FinetuneUse) -> list[tuple[str, dict[str, Any]]]:
-    """Return (dataset, prompt) with which the trained model would be asked its own data."""
+    """Return a list of (dataset, prompt) by which a trained model is asked its training data."""
     datasets = [d for d in resolved.data if d.label.split("@")[0] in f.datasets]
     return [(d.label, model.prompt_for(d)) for model in _trained(resolved, f)[:1] for d in datasets]
 

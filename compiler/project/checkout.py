@@ -60,7 +60,10 @@ class Project:
         return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
 
     def spec_path(self, spec: str | None) -> Path:
-        """Return the path of a spec's file, by name, path or None (default); SpecError if none."""
+        """Return a spec's path; SpecError for an unknown name; a given path is not checked.
+
+        `spec` is a name, a path of a YAML file, or None for the default spec.
+        """
         if spec is None:
             spec = self.run_wide.default
         path = Path(spec)
@@ -152,7 +155,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return environment variables by which DVC's stages use this Python and code."""
+        """Return a copy of the environment, changed so that DVC's stages use this Python and code."""
         code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:

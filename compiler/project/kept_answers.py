@@ -142,7 +142,10 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return whether `kind` depends on an answer of which none is stored, by {kind: count}."""
+        """Return whether `kind` is a signal of answers that must all be computed again.
+
+        `stored` and `comparable` count reusable and requested parts: {kind: count}.
+        """
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
@@ -193,7 +196,7 @@ def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of answers and signals that decoding other than `before` invalidates."""
+    """Return the kinds of answers and signals that changed decoding settings invalidate."""
     other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
     inside = [parse_internal(need) for need in params["needs"] if is_internal(need)]

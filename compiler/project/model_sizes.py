@@ -145,7 +145,7 @@ def _plain_path_note(config: Mapping[str, Any]) -> str:
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return {weight: shape} of a folder's safetensors files, from their headers.
+    """Return {weight: shape} of a folder's safetensors files; ValueError if one is damaged.
 
     Raises:
         ValueError: a file is damaged.

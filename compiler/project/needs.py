@@ -41,7 +41,7 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Return what stages that would run lack and only a person provides, by kind; maybe []."""
+    """Return what a person must provide for the stages that would run, by kind; maybe []."""
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}

@@ -105,7 +105,7 @@ def write_limited(project: Project, spec: str | None, limit: int) -> str:
 
 
 def largest_take(limit: int) -> int:
-    """Return the largest `take` of `balance`, which counts questions of each of two kinds, under a limit."""
+    """Return half the limit, at least 1: `balance` takes that many questions of each kind."""
     return max(1, limit // 2)
 
 

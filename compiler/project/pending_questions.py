@@ -28,9 +28,9 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables by `select(asked rows, scored rows, params)`; None if unbuilt.
+    """Return all tables that `select(asked, scored, params)` gives; None if data are unbuilt.
 
-    None if a dataset is not built.
+    It is called for each dataset; None if a dataset is not built.
     """
     folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
     if not all(path.is_file() for path in folders.values()):

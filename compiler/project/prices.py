@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """Cost of one question to a server: signals, draws, sizes in tokens."""
+    """Sizes of one question to a server, from which its load follows: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -160,9 +160,10 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Return a perturbation's server cost, 0 if in `readers`, to which its request is added.
+    """Return a rewriting perturbation's server cost; 0 if an earlier stage pays for it.
 
-    Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first}.
+    Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first},
+    to which a new request is added.
     """
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)

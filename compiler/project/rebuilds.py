@@ -88,7 +88,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Return {spec: stages that a clone with everything pulled would still run}.
+    """Return {spec: forecasts of stages that a clone with all pulled would run; maybe []}.
 
     Outputs in this checkout are ignored, so this takes no longer than hashing code. `default` names the default spec.
     """

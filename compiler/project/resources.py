@@ -113,7 +113,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
 
 
 def largest_batch(size: Size, work: Workload, room_bytes: float, dtype: str, quantisation: str = "none") -> int:
-    """Return the most questions, a power of two, that fit `room_bytes` at once; 0 if none."""
+    """Return the most questions that fit `room_bytes`, a power of two up to 4096; 0 if none."""
     batch = 0
     while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room_bytes:
         batch = max(1, 2 * batch)

@@ -64,7 +64,7 @@ def _what_to_type(root: Path, spec: str) -> str:
 
 
 def _parent_command_words() -> list[str]:
-    """Return the words of all parent processes' command lines, of those that may be read."""
+    """Return the words of the command lines of all parent processes that may be read."""
     words: list[str] = []
     for process in psutil.Process().parents():
         with suppress(psutil.Error):  # another user's, or one that has just ended

@@ -75,7 +75,7 @@ def specs_at(project: Project, commit: str) -> list[str]:
 
 
 def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False, tables: bool = False) -> Benchmark:
-    """Return a spec's results and stages at a revision, linked from the cache.
+    """Return a spec's results and stages at a revision, from the cache; else ProjectError.
 
     Args:
         project: whose revision.
@@ -166,7 +166,7 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
 
 
 def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
-    """Replace .qualm/revisions/PLACE by links to cached objects; return that folder.
+    """Replace .qualm/revisions/PLACE by links to cached objects; return it; else ProjectError.
 
     Args:
         name: of the revision and spec, for messages.

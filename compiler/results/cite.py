@@ -30,7 +30,7 @@ class Bibliography:
     without: list[str] = field(default_factory=list)
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Record citations {key: BibTeX} of `name`; without any, that it has none, with `words`."""
+        """Record citations {key: BibTeX} of `name`; if empty, note that it has none, and `words`."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)

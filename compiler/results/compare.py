@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return b minus a per metric on clean answers; a, b: models, specs or score tables.
+    """Return the differences b - a per metric on clean answers, as a dict; else ProjectError.
 
     Args:
         project: whose results they are.
@@ -99,7 +99,7 @@ def compare_scores(
 
 
 def compare_models(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Return how model b differs from model a of one spec, like `compare_scores`."""
+    """Return the differences of model b from model a of one spec, like `compare_scores`."""
     side = ComparisonSide(results.spec, results)
     return _paired((side, {a: a}), (side, {a: b}), a, b)
 
@@ -151,7 +151,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """Return how models differ from themselves at a revision, for metrics `labels`.
+    """Return how models changed since a revision, like `compare_scores`; else ProjectError.
 
     Raises:
         ProjectError: the revision's answers are missing, or the two share no model or metric.
@@ -305,7 +305,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             lines.append(say.DIM_IS_TIED.format(n=dim, of=len(tested)))
         for line in lines:
             console.print(Text(line, style="dim"))
-    for text in warn_unequal_scored_shares(comparison["differences"]):
+    for text in unequal_share_warnings(comparison["differences"]):
         console.print(Text(text, style="yellow"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
@@ -319,7 +319,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """Return a grid of differences, titled by the texts in `group`; n and shares if unequal."""
+    """Return a grid with a row per metric: a, b, b - a, interval, p; `group` is its title."""
     from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.scored_share import shares_differ
 
@@ -349,7 +349,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     return grid
 
 
-def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+def unequal_share_warnings(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return warnings, one per place and pair of scored shares over 2 points apart; or []."""
     from qualm.runners.scoring.scored_share import format_share, shares_differ
 

@@ -24,7 +24,7 @@ class ChangedResultsWarning(UserWarning):
 
 
 def changed_results(root: Path, paths: Iterable[str | Path]) -> list[str]:
-    """Return a sentence per spec of whose result files some differ from dvc.lock; or [].
+    """Return a warning per spec whose result files differ from dvc.lock; [] if none does.
 
     Missing files, files that no lock records, and paths outside `results/` are not reported. Hashes of unchanged files
     are remembered.

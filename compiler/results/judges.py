@@ -11,7 +11,7 @@ from qualm.compiler.spec.errors import ProjectError
 
 
 def measure_judges(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
-    """Return {judge: its agreement with people's labels} for a spec's judges.
+    """Return {judge: agreement with people's labels}; ProjectError without judges or labels.
 
     Args:
         project: whose spec.

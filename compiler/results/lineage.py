@@ -18,7 +18,7 @@ from qualm.runners.runtime.stage import ANSWERS, read_record
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:
-    """Return the tree of what made an output: {path, md5, state, stage, inputs...}.
+    """Return what made an output, as a tree {path, md5, stage, inputs...}; else ProjectError.
 
     Raises:
         ProjectError: no recorded stage made this file.

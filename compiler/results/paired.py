@@ -125,7 +125,7 @@ def differences(
     seed: int,
     margin: float | Mapping[str, float] | None = None,
 ) -> list[tuple[Row, Evidence]]:
-    """Return (row, evidence for correction) of each metric label that both cells have; b - a.
+    """Return (row on b minus a, evidence for correction) per metric label that both have.
 
     Returns:
         A row of COMPARISONS for each, without models and corrected p, and its evidence. `plain_a` and `plain_b` are the metric's own

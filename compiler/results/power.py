@@ -80,7 +80,7 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
 def detectable_differences(
     project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions
 ) -> list[DetectableDifference]:
-    """Return the smallest detectable difference per dataset, slice and metric, or accuracy.
+    """Return detectable differences per dataset, slice and metric; accuracy by default.
 
     It follows from stored answers, or from assumptions about accuracy.
 

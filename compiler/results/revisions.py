@@ -106,7 +106,7 @@ def add_paired_tests(project: Project, spec: str, revision: str, results: list[d
 
 
 def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return (changed results under perturbations, notes); ([], note) if not to be had."""
+    """Return (changed results under perturbations, notes); ([], note) if scores are missing."""
     try:
         rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
     except ProjectError as error:

@@ -15,7 +15,7 @@ from qualm.registry.text import print_json
 
 
 def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
-    """Return how a spec's results were made: facts, models, data, last run, times.
+    """Return how a spec's results were made, as a dict; ProjectError if it has no report.
 
     Raises:
         ProjectError: the spec has no report.

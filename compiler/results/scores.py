@@ -72,9 +72,9 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path, *filters: pl.Expr) -> list[Row]:
-    """Return a score table's rows that pass the filters, labels under `metric`.
+    """Return the rows of a score table that pass the filters; ProjectError without a table.
 
-    Raises ProjectError if there is no table.
+    `metric` holds labels.
     """
     from qualm.registry.sample import SCORES
     from qualm.runners.results.tables import labelled, scan
@@ -92,7 +92,7 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return the rows that pass all filters; by default clean ones over all questions.
+    """Return the rows that pass all filters; ProjectError if a filter has an unknown name.
 
     Name a metric by label, with or without brackets, or by plugin.
 
@@ -129,14 +129,14 @@ def _names(label: str) -> tuple[str, str, str]:
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
-    """Return the conformal setting on whose test rows a metric is; "" if on all rows."""
+    """Return the conformal setting whose test questions a metric uses; "" if it uses all."""
     where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def conformal_settings(labels: Iterable[str]) -> list[str]:
-    """Return the SETTING of all labels that end in "[SETTING/mean]", in order, each once.
+    """Return the conformal settings in metric labels "...[SETTING/mean]", in order, each once.
 
     Only labels of the mean over scores (`[SETTING/mean]`) count.
     """

@@ -164,7 +164,7 @@ def _parts(plan: Plan, request: ExportRequest, default: str) -> tuple[ExportPart
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default: str) -> dict[str, Path]:
-    """Return {dataset: folder} of the requested ones, by default pair sets or the only one."""
+    """Return {dataset: folder}, by default of pair sets or the only one; else ProjectError."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers

@@ -103,7 +103,7 @@ class Follower:
             self._say(f"{self._named(stage)}: {how} ({seconds:.1f} s)", style)
 
     def _named(self, stage: str) -> str:
-        """Return "[ 3/12] SPEC/STAGE" of an address, numbering new ones; "X" of "X.dvc"."""
+        """Return "[ 3/12] SPEC/STAGE" for a stage's address, numbered by start; "X" for "X.dvc"."""
         if stage.endswith(".dvc"):
             return stage.removesuffix(".dvc")
         number, width = self._numbers.setdefault(stage, len(self._numbers) + 1), len(str(self._stages))

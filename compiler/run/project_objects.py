@@ -49,7 +49,7 @@ def objects_of_runs(root: Path) -> dict[str, str]:
 
 
 def with_files(objects: Mapping[str, str], *stores: Path) -> dict[str, str]:
-    """Return `objects` with {MD5: path} of the files in their folders, as listed in a store."""
+    """Return `objects` and {MD5: path} of the files in folders, as `stores` list them."""
     files: dict[str, str] = {}
     for md5, path in objects.items():
         if md5.endswith(".dir"):

@@ -285,7 +285,7 @@ class Session:
 
 
 def _handled_signals() -> Iterator[int]:
-    """Yield the numbers of signals that end a run, but for ignored ones."""
+    """Yield the numbers of the signals that end a run, without those that are ignored."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:

@@ -150,7 +150,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool) -> None:
-    """Clone and pull to check what was sent; record damage and stages that would run."""
+    """Check the remote by a clone; with `repair` replace damaged objects; record problems."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:
@@ -294,7 +294,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
-    """Return `spec` and the specs that it reads, or by default all that have run.
+    """Return `spec` and those that it reads, or all that have run; ProjectError if it has not.
 
     Raises:
         ProjectError: it has not run.

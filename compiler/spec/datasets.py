@@ -114,7 +114,7 @@ def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path
 
 
 def parse_expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """Return {"where", "uncertain": canonical expression} that are set and valid."""
+    """Return the valid ones of {"where", "uncertain": canonical expression}; record others."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
@@ -195,7 +195,7 @@ def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
 
 
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return {other dataset: its `where`} for the valid names under `disjoint:`.
+    """Return {other dataset: its `where`} for valid names of `disjoint:`; record others.
 
     Only datasets of one source can be compared, as ids mean nothing elsewhere. `selected` is {dataset: {key: expression}}.
     """

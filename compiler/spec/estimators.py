@@ -23,7 +23,10 @@ from qualm.runners.runtime.server_presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
-    """Return (columns that a plugin reads, or [] if it is faulty; error message or "")."""
+    """Return (columns that a plugin reads, error message or "").
+
+    The columns are [] if the plugin cannot tell them.
+    """
     try:
         reads = list(use.reads)
     except PluginError as error:
@@ -74,7 +77,7 @@ Fault = tuple[Path_, str, str]
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) per estimator that a model cannot serve, or unknown name.
+    """Yield (path, message, hint) per fault by which the spec cannot compute an estimator.
 
     Also for unknown names under `leave_out:`.
     """

@@ -178,7 +178,7 @@ def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
 
 
 def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a conformal setting's arguments joined with `calibration`; `within` sets `per`."""
+    """Return `args` and key "calibration"; `per` becomes the calibration's `within` if set."""
     within = calibration["within"]
     if within is None:
         return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}
@@ -199,7 +199,7 @@ def _words(fields: str | list[str] | None) -> str:
 
 
 def resolve_blind(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return {kind of blind baseline: labels of its models} as the spec sets them.
+    """Return {kind of blind baseline: labels of its models}; record mistakes.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.

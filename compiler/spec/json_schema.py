@@ -52,7 +52,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as one line, for programs; indented, it takes five times as long to write."""
+    """Return the schema as JSON on one line; indented, it takes five times as long to write."""
     return json.dumps(schema(), sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -70,7 +70,7 @@ def write_schema(root: Path) -> None:
 
 
 def _require_nothing_inherited(result: dict[str, Any]) -> None:
-    """Change the schema in place: specs with `extends` need no required keys."""
+    """Change the schema in place: specs with `extends` need only `name`."""
     required = result.pop("required")
     result["if"] = {"not": {"required": ["extends"]}}
     result["then"] = {"required": required}
@@ -125,7 +125,7 @@ def _with_options(section: str, base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _datasets(base: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one dataset, whose forms refer to the fields of `base`; complete these in place."""
+    """Return the schema of one dataset, by card; complete the fields of `base` in place."""
     fields = base["properties"]
     preparation = _value(PREPARE.annotation)
     sweep = {"type": "array", "items": preparation, "minItems": 1}

@@ -171,7 +171,7 @@ def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
 
 
 def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
-    """Return an entry's (adapter, arguments) by its card; None if unreadable or prepared."""
+    """Return a dataset's (adapter, arguments); None if it is prepared, unknown or has none."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:
         return None

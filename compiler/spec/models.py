@@ -73,7 +73,10 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
 
 
 def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_prompts: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
-    """Yield a model's copies by {name: prompt keys}; the model itself if it is `recorded`."""
+    """Yield a copy of a model per prompt, labelled by it; the model itself if `recorded`.
+
+    Both kinds of prompts are {name: prompt keys}.
+    """
     if use.ref.plugin.name == RECORDED:
         yield use
         return
@@ -122,7 +125,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Return `args` with a server preset where not `written`; record unsupported ones."""
+    """Return `args` with a server preset's values for keys not `written`; record faults."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,

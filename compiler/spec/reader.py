@@ -19,7 +19,7 @@ from qualm.registry.plugins.registry import Artifact, Plugin, PluginError
 
 
 class Failures:
-    """Record of which sections and entries have errors, to report no consequences.
+    """Lookup of sections and entries with errors, so that consequences are not reported.
 
     Args:
         problems: problems found so far; the list may grow.
@@ -42,7 +42,7 @@ class Failures:
         return list(entries) if isinstance(entries, dict) else []
 
     def has_errors(self, section: str, name: str = "") -> bool:
-        """Return whether a section, or in it entry `name`, has errors."""
+        """Return whether a section or its entry `name` has errors; True for incomplete specs."""
         if self._document.open or section in self._misspelt:
             return True
         places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
@@ -81,7 +81,7 @@ class SpecReader:
         return not getattr(self.spec, section) and not self.failures.has_errors(section)
 
     def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
-        """Return whether a name is no candidate, nor that of an entry with errors."""
+        """Return whether a name is neither a candidate nor an entry of `sections` with errors."""
         return name not in candidates and not any(self.failures.has_errors(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
@@ -101,8 +101,6 @@ class SpecReader:
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
         """Return (plugin, parameters, path of the parameters); None and a problem if wrong.
 
-        None with a recorded problem if it is wrong.
-
         Args:
             named: the path of the parameters ends with the plugin's name.
         """
@@ -119,7 +117,7 @@ class SpecReader:
         return (plugin, params or {}, place) if plugin else None
 
     def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (swept values, all arguments) per point of a sweep; [] if anything is wrong."""
+        """Return (swept values, all arguments) per point of a sweep; record mistakes, then []."""
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
         combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
@@ -130,7 +128,7 @@ class SpecReader:
         return combined if len(self.problems) == before else []
 
     def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
-        """Yield (plugin, path, swept values, all arguments) per point of a sweep."""
+        """Yield (plugin, path, swept values, all arguments) per point of a sweep; none if wrong."""
         found = self.single(item, kind, path)
         if found is not None:
             plugin, parameters, at = found
@@ -140,7 +138,7 @@ class SpecReader:
     def refs(
         self, kind: str, items: Sequence[Any], at: Path_ = (), label_all_given: bool = False, in_order: bool = False
     ) -> tuple[Ref, ...]:
-        """Return a `Ref` per point of the sweeps in `items`, by label or `in_order`.
+        """Return a `Ref` per point of the sweeps in `items`, by label; record the faulty ones.
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.

@@ -20,7 +20,7 @@ WITHOUT_CONFIDENCE = "use `sequence`, or `confidence: none` beside the model: wh
 
 
 def check_names(reader: SpecReader) -> None:
-    """Record names used twice; SpecError if a section has more than MAX_POINTS entries."""
+    """Record names used in two sections; SpecError if one has more than MAX_POINTS entries."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
     for section, n in many:
@@ -36,7 +36,7 @@ def check_names(reader: SpecReader) -> None:
 
 
 def check_references(reader: SpecReader, resolved: Resolved) -> None:
-    """Record a problem per name or need of a section that no other section meets."""
+    """Record a problem per unknown name, and per need of a section that another must meet."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
     _margins(reader, resolved)

@@ -118,7 +118,7 @@ class ProbeUse(FittedUse[Probe]):
 
     @property
     def target(self) -> str | None:
-        """Return the estimator whose high values it predicts; None for wrong answers."""
+        """Return the estimator whose high values it predicts; None if it predicts wrong answers."""
         target = self.plugin.declares["TARGET"]
         return str(self.args[target["high"]]) if isinstance(target, Mapping) else None
 
