@@ -62,6 +62,7 @@ class Comparisons:
                     MeasuredCalibrator(of, measured, limit)
                 )
         for (label, setting), ones in shared_family.items():
+            ones.sort(key=lambda one: one.recalibration.method != RAW)  # what others are compared with comes first
             metric = next(m for m in self.metrics if m.label == label)
             better = metric.plugin.declares.get("higher_is_better")
             if better is None or metric.why_no_interval or (column := self._column(cell, part, label, setting, better, ones)) is None:

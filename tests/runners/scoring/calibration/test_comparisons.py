@@ -19,10 +19,11 @@ from tests.support.projects.scored import rows_of
 HELD = {
     "label": "held",
     "methods": [small.ref("temperature"), small.ref("platt", prior_correction=True)],
-    "of": ["", "perplexity"],
+    "of": ["perplexity", ""],
     "calibration": {"fraction": 0.5, "seed": 3},
     "refits": 50,
 }
+"""The confidence comes second: `raw` is compared with both all the same."""
 
 ENSEMBLE = HELD | {"label": "ensemble", "methods": [small.ref("logistic_regression", l2=1.0)], "of": ["", ["", "perplexity"]]}
 
