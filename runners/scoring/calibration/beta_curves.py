@@ -41,7 +41,7 @@ def _fit_constrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
     drawn, zeros = weights[below], np.zeros(len(below))
     only_a, only_b = (sigmoids(ends[:, k], right, drawn, False, 0.0, STEEPEST) for k in (0, 1))
     candidates = [np.column_stack([only_a[:, 0], zeros, only_a[:, 1]]), np.column_stack([zeros, only_b[:, 0], only_b[:, 1]])]
-    losses = np.stack([_loss(_design(ends), right, drawn, fit) for fit in candidates])
+    losses = np.stack([np.nan_to_num(_loss(_design(ends), right, drawn, fit), nan=np.inf) for fit in candidates])
     fits[below] = np.where((losses[0] <= losses[1])[:, None], *candidates)
     return fits
 
