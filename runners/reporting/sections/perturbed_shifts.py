@@ -103,7 +103,7 @@ def coverage(results: Report, variant_order: list[str]) -> list[Figure]:
         figure = Figure(say.COVERAGE_UNDER_PERTURBATION.format(dataset=brief(dataset)), wide=True)
         rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
         variants = [CLEAN, *(v for v in variant_order if v in set(rows["variant"]))]
-        body: dict[tuple[str, str], list[str]] = {}
+        body: dict[tuple[str, str], dict[str, str]] = {}
         short, measured, models = 0, 0, [m for m in results.models if m in set(rows["model"])]
         for label in labels:
             goal = 1 - alpha.get(label.setting, math.nan)
@@ -126,11 +126,12 @@ def coverage(results: Report, variant_order: list[str]) -> list[Figure]:
             svg = charts.dots(plain, [brief(v) for v in variants], colours, goal, list(map(brief, models)))
             figure.panels.append(Panel(say.COVERAGE_AND_TARGET.format(score=display_name(label.score), target=number(goal, 2)), svg))
             for r in part:
-                body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))
+                body.setdefault((r["model"], r["variant"]), {})[label.text] = rounded(r) + aside(between(r))
         if figure.panels:
             figure.legend = model_legend(models, results.palette)
             figure.caption = say.COVERAGE_WITHOUT_GUARANTEE.format(below=short, n=measured)
-            header = ["model", "variant", *(display_name(a.score) for a in labels)]
-            figure.table = (header, [[brief(m), brief(v), *cells] for (m, v), cells in body.items()])
+            shown = [a for a in labels if any(a.text in cells for cells in body.values())]
+            header = ["model", "variant", *(display_name(a.score) for a in shown)]
+            figure.table = (header, [[brief(m), brief(v), *(cells.get(a.text, "–") for a in shown)] for (m, v), cells in body.items()])
             figures.append(figure)
     return figures

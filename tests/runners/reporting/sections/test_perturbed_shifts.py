@@ -121,12 +121,17 @@ def test_coverage_is_drawn_against_what_was_asked_for(drawn):
     assert figure.caption.endswith("Dashed: target coverage. In 2 of 3 perturbed cells the whole interval lies below it.")
     assert [p.title for p in figure.panels] == ["coverage (LAC), target 0.88"] and figure.wide
     assert figure.table == (
-        ["model", "variant", "LAC", "APS"],
+        ["model", "variant", "LAC"],
         [["m", "clean", "0.88 (0.75 – 1.00)"], ["m", "blur", "0.75 (0.50 – 0.87)"], ["m", "typos", "0.75 (0.50 – 0.88)"],
          ["n", "blur", "0.500"], ["n", "clean", "0.500"]],
     )  # fmt: skip
     assert other.caption.endswith("In 0 of 0 perturbed cells the whole interval lies below it.") and other.legend == [("var(--c0)", "m")]
     assert figure.legend == [("var(--c0)", "m"), ("var(--c1)", "n")]
+
+
+def test_a_missing_coverage_leaves_its_cell_empty_and_moves_no_other(drawn):
+    (figure,) = covered([score("coverage[ours/lac]", 0.5), score("coverage[ours/aps]", 0.75, model="n")])
+    assert figure.table == (["model", "variant", "LAC", "APS"], [["m", "clean", "0.500", "–"], ["n", "clean", "–", "0.750"]])
 
 
 def test_without_coverage_there_is_no_figure(drawn):
