@@ -106,13 +106,14 @@ def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str,
         if r["sample_id"] in owner and r["correct"] is not None:
             fared[owner[r["sample_id"]]][r["model"]].append(r["correct"])
     queues: dict[str, list[str]] = defaultdict(list)
-    for pair in sorted(members, key=lambda p: (-_count_outcomes(fared[p]), _draw(results.stage.seed, dataset, p))):
+    whole = [pair for pair, rows in members.items() if len(rows) == 2]
+    for pair in sorted(whole, key=lambda p: (-_count_outcomes(fared[p]), _draw(results.stage.seed, dataset, p))):
         queues[members[pair][0]["category"] or ""].append(pair)
     chosen: list[str] = []
     turns = [iter(queues[c]) for c in sorted(queues)]
     while turns and len(chosen) < how_many:
         turns = [t for t in turns if len(chosen) >= how_many or _next(t, chosen)]
-    return [members[p] for p in chosen if len(members[p]) == 2]
+    return [members[p] for p in chosen]
 
 
 def _next(turn: Any, chosen: list[str]) -> bool:
