@@ -327,8 +327,9 @@ def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = 
         except (ValueError, RecursionError):
             at = opening.end()
             value = _parse_literal(clean[opening.start() :])
-            if value is not None:
+            if value is not None:  # it reaches to the last bracket of the text
                 yield value
+                return
 
 
 def _parse_literal(text: str) -> Any:

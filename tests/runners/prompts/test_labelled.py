@@ -124,6 +124,7 @@ def test_dictionaries_in_python_s_notation_are_read_up_to_a_length_and_without_t
     for letters, count in ((labelled.MAX_LITERAL - 10, 1), (labelled.MAX_LITERAL - 9, 0)):
         assert len(list(find_json("{'a': '" + "x" * (letters + 1) + "'}"))) == count
     assert list(find_json("{'a': {'b': 'x', 'b': 'y'}}")) == []
+    assert list(find_json("""{'a': {"b": 1}, 'c': [1]}""")) == [{"a": {"b": 1}, "c": [1]}], "outermost values alone"
 
 
 def test_of_names_that_begin_alike_the_longest_is_taken():
