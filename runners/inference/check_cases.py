@@ -80,8 +80,8 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
         image = dataset.image(row) if len(picture_ids(sample["image_id"])) == 1 else None
         if image is not None:
             cases.append(_case(sample["question"], image, row, tuple(sample["choices"] or ())))
-        if len(cases) == n - 1:
-            break
+            if len(cases) >= n - 1:
+                break
     if not cases:
         cases = [
             _case(sample["question"], None, row, tuple(sample["choices"] or ()))
@@ -93,7 +93,7 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
         return cases
     first = cases[0].image
     assert first is not None
-    return [*cases, _case("What else is there to see?", first, len(cases))]
+    return [*cases, _case("What else is there to see?", first, len(cases))][:n]
 
 
 def _case(question: str, image: PIL.Image.Image | None, number: int, choices: tuple[str, ...] = ()) -> Case:

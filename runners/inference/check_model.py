@@ -251,6 +251,8 @@ def check_backend(tested: ModelUnderTest, backend: str, folder: Path | None, par
     pairs = [pair for answer, own in zip(answers, forced, strict=True) for pair in zip(answer.logprobs or [], own, strict=True)]
     differ = sum(a.tokens != parts[ANSWER].tokens for a, parts in zip(answers, tested.baseline, strict=True))
     what = f"log-probabilities of {len(pairs)} tokens by {backend} against plain forward passes"
+    if not pairs:
+        return CheckResult(check, "skip", "every answer is empty", "tokens to compare", "ask questions that the model answers: `--spec`")
     result = judge_difference(
         check, max(abs(a - b) for a, b in pairs), tested.limits, what,
         f"numbers of {backend} and hf_vlm are not to be mixed in one comparison; try float32, and report the port",

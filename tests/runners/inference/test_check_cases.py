@@ -55,6 +55,10 @@ def test_the_first_questions_with_pictures_and_one_more_about_the_first(folder, 
     assert all(c.choices == (("x", "y") if "is b" in c.question else Case("", None).choices) for c in cases)
 
 
+def test_one_case_is_the_first_question(folder):
+    assert [c.question for c in dataset_cases(folder, 1)] == ["What is a?"]
+
+
 def test_questions_without_an_image_are_taken_where_none_has_exactly_one(tmp_path):
     several = sample("b", '["i", "j"]', "?")
     folder = write_samples(tmp_path / "d", [sample("a", None, "Why?"), several], {n: png(picture(1)) for n in "ij"})
