@@ -54,10 +54,9 @@ def columns(path: Path) -> list[str]:
             return _json_columns(path)
         if path.suffix in COLUMNAR:
             return columnar_columns(path)
-        first = next(rows(path), None)
+        return next((list(row[1]) for row in rows(path) if not isinstance(row, Fault)), [])
     except (RecordingError, OSError):
         return []
-    return list(first[1]) if isinstance(first, tuple) else []
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:

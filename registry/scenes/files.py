@@ -84,5 +84,6 @@ class ScenesFile:
         self.between = ",\n"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.file.write("\n]}\n")
+        if kind is None:  # without its end, an interrupted file is refused by its reader
+            self.file.write("\n]}\n")
         self.file.close()
