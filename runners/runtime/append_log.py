@@ -41,6 +41,7 @@ class LineLog:
         Args:
             parse: a line's content; one that it refuses (ValueError, TypeError, KeyError, AttributeError) is as good as damaged.
         """
+        self.damaged = 0
         for path in sorted(self.folder.glob(f"*.{self.kind}")):
             # Newlines alone part the lines: `splitlines` would also cut at a bare carriage return.
             for line in path.read_bytes().split(b"\n"):
@@ -57,7 +58,8 @@ class LineLog:
                 else:
                     yield content
         if self.damaged:
-            message = f"{self.damaged} damaged lines are ignored; what they held is computed again"
+            damaged = "1 damaged line is" if self.damaged == 1 else f"{self.damaged} damaged lines are"
+            message = f"{damaged} ignored; what was stored there is computed again"
             print(f"{self.kind}: {self.folder}: {message}", file=sys.stderr, flush=True)
 
     def append(self, bodies: Sequence[bytes]) -> None:
