@@ -32,8 +32,14 @@ def functions() -> Iterator[tuple[str, str]]:
                 head = f"class {class_of.get(node, '')}{node.name}"
             else:
                 returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-                head = f"{class_of.get(node, '')}{node.name}({ast.unparse(node.args)}){returns}"
+                parameters = "" if _is_property(node) else f"({ast.unparse(node.args)})"
+                head = f"{class_of.get(node, '')}{node.name}{parameters}{returns}"
             yield f"{path.relative_to(ROOT)}:{node.lineno}", f"{head}\n    {docstring.splitlines()[0]}"
+
+
+def _is_property(function: ast.FunctionDef) -> bool:
+    """Return whether a function is read like an attribute: `property` or `cached_property`."""
+    return any(ast.unparse(decorator) in ("property", "cached_property") for decorator in function.decorator_list)
 
 
 def sentences() -> Iterator[tuple[str, str]]:
