@@ -930,7 +930,7 @@ def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
 def _listed_letter(clause: _Clause) -> str | None:
     """Return the option letter that a clause describes ("(A) shows a cat"); None if none."""
     match = re.match(r"(?:image |picture |option |point |box )?\(?([a-j])(?:\W|$)", clause.text)
-    return match[1] if match and (len(clause.text) <= 2 or clause.text[1:2] in ").:") else None
+    return match[1] if match and (len(clause.text) <= 2 or clause.text[match.end(1) :][:1] in ").:") else None
 
 
 def _is_open(clause: _Clause) -> bool:
