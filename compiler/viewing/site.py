@@ -156,7 +156,8 @@ class SitePart:
             if kind == "board":
                 return board(self.results)
             if kind == "tests":
-                return comparisons(self.results, next(stage.params for stage in self._stages if "scores" in stage.outputs))
+                params = next((stage.params for stage in self._stages if "scores" in stage.outputs), None)
+                return None if params is None else comparisons(self.results, params)
             if kind == "p":
                 places = divmod(number, len(models := self.orders[0]))
                 return compare_now(self.results, *(models[place] for place in places)) if places[0] < len(models) else None

@@ -54,7 +54,7 @@ def tdiuc(
     | None = None,
     pictures: list[str] | None = None,
 ) -> Iterator[Image | Sample]:
-    """Yield one TDIUC split's questions in file order; absurd ones are unanswerable.
+    """Yield one TDIUC split's questions in file order; `pictures`: path patterns of images.
 
     The files are `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`. `sample_id` is the question's id, the
     category its type, the reference its one answer. Questions on one image are a group. An absurd question is `answerable: false` (the

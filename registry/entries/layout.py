@@ -217,10 +217,7 @@ def _nearby_folder(folder: Path, card: Card) -> str:
 
 
 def _compare_records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """Compare a file's digest and records with the card; note counts and faults.
-
-    Counts and a wrong digest go to `inspection`, a wrong count to `lenient`.
-    """
+    """Note counts and a wrong digest in `inspection`, a wrong record count in `lenient`."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()

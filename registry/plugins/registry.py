@@ -231,7 +231,7 @@ def _get(kind: str, name: str, present: Mapping[str, tuple[Path, str]], broken: 
 
 @cache
 def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
-    """Return a plugin's description, cached; PluginError with all breaches of contract."""
+    """Return a plugin's description, read from its source, cached; PluginError if faulty."""
     plugin = _read(kind, name, path, module)
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))

@@ -396,7 +396,7 @@ class _Pictures:
     """Encoded images by id, from Parquet files, with a cache of row groups."""
 
     def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
-        """Locate the images with `needed` ids; `keep` limits the cached row groups, in bytes.
+        """Locate images with `needed` ids, missing ones silently; cache at most `keep` bytes.
 
         StageError if a file is not a table of images; an id that is not found is no error here.
         """

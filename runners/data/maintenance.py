@@ -147,8 +147,9 @@ def tidy(folder: Path) -> bool:
         path.unlink(missing_ok=True)
     if len(own.names()) < MAX_SEGMENTS:
         return False
-    _merge(own, CollectResult(), dry=False)
-    return True
+    done = CollectResult()
+    _merge(own, done, dry=False)
+    return bool(done.into)
 
 
 def _folders(root: Path) -> list[Path]:

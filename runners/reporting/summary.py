@@ -40,7 +40,7 @@ class Summary:
 
 
 def summary(results: Report) -> Summary:
-    """Return the report's first table: the first models of each dataset by main metrics.
+    """Return the report's first table: models by main metrics, the first of each dataset.
 
     At most about MAX_ROWS models in all, two or more per dataset; the note says so.
     """

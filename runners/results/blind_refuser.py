@@ -99,7 +99,7 @@ class BlindRefuser:
         taught = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}[
             refuser.learnt
         ]
-        sees = "picture" if self.way == "picture_refuser" else "question"
+        sees = "image" if self.way == "picture_refuser" else "question"
         statement = f"Refuses by the {sees} alone, taught by {taught}; a refusal's confidence is the probability that there is no answer."
         same = {"model": first.model, "dataset": samples.name, "method": self.method}
         numbers = {"threshold": 0.5, "n_fit": refuser.n_learnt, "n_abstained": int(refuses.sum()), "n": int(counted.sum())}

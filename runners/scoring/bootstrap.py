@@ -117,7 +117,7 @@ class Replay(Weights):
 
 
 class StackedTasks(Weights):
-    """Weights of several tasks' concatenated rows; a sum has one number per resample and task.
+    """Weights of several tasks' joined rows; sums have resamples * tasks rows, tasks fastest.
 
     Sums of columns alone, of metrics that make each row of what they sum from that row alone.
     """

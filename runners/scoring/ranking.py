@@ -135,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of a class's summed `weight(place)` / n; 0 if it is empty.
+    """Return the error of a class's summed `weight(place)` / n; `mean` is of its -ln(place).
 
     `share` of the n answers are of the class; `mean` is the mean -ln(place) of these.
 

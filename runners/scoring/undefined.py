@@ -42,16 +42,16 @@ def _constant(name: str, values: Floats) -> str:
     return f"all {len(values):,} {of[int(values[0])]}"
 
 
-def why_no_rows(reads: Collection[str], over: str | None, of_test_rows: bool, n_questions: int) -> str:
+def why_no_rows(reads: Collection[str], over: str | None, of_test_rows: bool, n_of_kind: int) -> str:
     """Return why a metric is over no row of a slice.
 
     Args:
         reads: The metric's columns.
         over: The column that the metric's rows must have a 1 in.
         of_test_rows: Rows that calibrate a conformal setting are left out.
-        n_questions: Questions of the kind that the metric is over.
+        n_of_kind: Questions of the kind that the metric is over.
     """
-    if not n_questions:
+    if not n_of_kind:
         kinds = {"n_options": "multiple-choice question", "option_probabilities": "multiple-choice question", "gt_is_idk": "open question"}
         return f"no {next((kind for column, kind in kinds.items() if column in reads), 'question')} here"
     if of_test_rows and over is None:

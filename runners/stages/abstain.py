@@ -32,7 +32,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Fit every abstention method on each model and open dataset; write outcomes and rules."""
+    """Fit abstention methods per model on datasets with open questions; write outcomes, rules."""
     tables = Tables(stage)
     parts: list[pa.Table] = []
     rules: list[dict[str, Any]] = []

@@ -104,7 +104,7 @@ def model_fault(folder: Path) -> str:
 
 
 def default_template(template: object) -> str:
-    """Return a chat template as text; of several by name the default one, "" without it."""
+    """Return a dict's "default" chat template or ""; any other template as text."""
     return str(template.get("default", "") if isinstance(template, dict) else template)
 
 

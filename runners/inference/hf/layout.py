@@ -170,7 +170,7 @@ def _priors(
 
 
 def tokens_on_images(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the tokens of each prompt as the model reads them, on its image, if any.
+    """Return each prompt's tokens as the model reads them; all have an image, or none has.
 
     Raises:
         ModelError: the chat template puts an image behind the question, or a text contains the mark of an image.

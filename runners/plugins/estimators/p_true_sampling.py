@@ -8,7 +8,7 @@ NEEDS = ["p_true_sampling"]
 
 
 def p_true_sampling(p_true_sampling: Floats) -> Floats:
-    """Return -ln P("True") in nats per answer, when the model sees its sampled answers too.
+    """Return -ln `p_true_sampling` in nats: P("True") if the model sees its samples too.
 
     U = -ln P("True") as in p_true, but with all sampled answers (`inference.draws`), in order and with repeats, in the prompt before the
     possible answer; in nats, from 0 up, higher = more uncertain. Kadavath et al. found it better calibrated than P(True) of one answer.

@@ -72,7 +72,7 @@ def sentences(description: str) -> list[str]:
 
 
 def read_verdicts(reply: str | None, n: int) -> list[str] | None:
-    r"""Return the labels of sentences 1 to n; None unless the lines are numbered exactly so.
+    r"""Return the label, any word, on each of lines 1 to n; None if numbered otherwise.
 
     >>> read_verdicts("Judgement:\n1. Correct: yes\n2. hallucination: no cat", 2), read_verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)

@@ -16,14 +16,14 @@ from qualm.runners.scoring.binning import bin_membership
 
 
 def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats]:
-    """Return (n, m) forecasts and 0/1 outcomes: m = 1 for the answer, else one per option."""
+    """Return (n, m) forecasts and 0/1 outcomes; over options, `outcome` is the right index."""
     if over == "answer":
         return forecast[:, None], outcome[:, None]
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
 
 
 def each_outcome(forecast: Floats, over: str) -> list[Floats]:
-    """Return arrays (n,) of possible outcomes: all 0 and all 1, or each option's index.
+    """Return (n,) arrays: all 0 and all 1 if `over` is "answer", else each option's index.
 
     The likeliest option stands for an option that a question lacks.
     """

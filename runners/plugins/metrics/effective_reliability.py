@@ -75,7 +75,7 @@ def interval(
 def _sums_and_cuts(
     confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
 ) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
-    """Return (counts (B, cuts), summed worths (B, cuts), best cuts (B,)), each a list by half."""
+    """Return counts, cumulated worths (B, cuts), best cuts (B,), by half (one if "same")."""
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]

@@ -159,7 +159,7 @@ class Painter:
 
 
 def prove_removal(target: Target) -> str | None:
-    """Return a proof that the question is unanswerable without its object; None without one."""
+    """Return a proof that a scene's question is unanswerable without its object, or None."""
     assert target.scene is not None
     reduced = remove_objects(target.scene, target.thing.objects)
     try:

@@ -87,7 +87,7 @@ def clip_mask(
 
 
 def relevance_mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "gaussian", sigma: float = 1.0) -> np.ndarray:
-    """Return the mask M (height, width) in 0..1 of an image from its patches' relevance.
+    """Return an image's mask in 0..1, (height, width); `size` is (width, height).
 
     Args:
         relevance: (rows, columns) of patches, any scale.
