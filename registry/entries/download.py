@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -239,10 +239,22 @@ def _blob(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def need_room(folder: Path, files: Sequence[RemoteFile]) -> None:
-    """Raise FetchError if the disk of `folder` has no room for the files of known size."""
-    size, free = sum(file.size or 0 for file in files), shutil.disk_usage(folder).free
+def need_room(folder: Path, files: Mapping[Path, RemoteFile]) -> None:
+    """Raise FetchError if a disk has no room for what is missing of files of known size.
+
+    Args:
+        folder: on the disk.
+        files: by the path to which they are downloaded; what an interrupted download left there is not counted.
+    """
+    size = sum(max(0, file.size - bytes_so_far(target)) for target, file in files.items() if file.size is not None)
+    free = shutil.disk_usage(folder).free
     if size > free:
-        raise FetchError(f"{folder}: {format_size(size)} are to come and {format_size(free)} are free; make room first") from OSError(
-            errno.ENOSPC, ""
-        )
+        raise FetchError(
+            f"{folder}: {format_size(size)} are still to be downloaded and only {format_size(free)} are free; make room first"
+        ) from OSError(errno.ENOSPC, "")
+
+
+def bytes_so_far(target: Path) -> int:
+    """Return the bytes that an interrupted download of a file left; 0 if none."""
+    part = target.with_name(target.name + PART)
+    return part.stat().st_size if part.exists() else 0

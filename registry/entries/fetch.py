@@ -153,7 +153,8 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     assert source is not None
     with _hold_lock(root, name):
         home.mkdir(parents=True, exist_ok=True)
-        missing = [file for file in plan.files if not safe_path(home / _download_folder(source, file.name), file.name).exists()]
+        paths = {safe_path(home / _download_folder(source, file.name), file.name): file for file in plan.files}
+        missing = {path: file for path, file in paths.items() if not path.exists()}
         need_room(home, missing)
         with client() as web:
             digests = _download(home, source, plan.files, web, lambda file, size: progress("fetching", file, size, plan.size))

@@ -163,12 +163,15 @@ def test_a_full_disk_is_met_before_anything_comes(tmp_path, monkeypatch):
     def free(size: int) -> None:
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=size))
 
-    files = [RemoteFile("a", "https://x", 2**31), RemoteFile("b", "https://x")]
+    files = {tmp_path / "a": RemoteFile("a", "https://x", 2**31), tmp_path / "b": RemoteFile("b", "https://x")}
     free(2**31)
     need_room(tmp_path, files)
     free(2**30)
-    with pytest.raises(FetchError, match=r"2.0 GiB are to come and 1.0 GiB are free"):
+    with pytest.raises(FetchError, match=r"2.0 GiB are still to be downloaded and only 1.0 GiB are free"):
         need_room(tmp_path, files)
+    with (tmp_path / "a.part").open("wb") as begun:
+        begun.truncate(2**30)
+    need_room(tmp_path, files)
 
 
 def test_how_long_the_server_asks_to_wait():
