@@ -180,7 +180,9 @@ def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
     secrets = root / ".dvc" / "config.local"
     if secrets.is_file():
         shutil.copyfile(secrets, to / ".dvc" / "config.local")
-    with dvc_errors(f"remote '{remote.name}': not set up in a clone", "`dvc config --list --show-origin` says more"):
+    with dvc_errors(
+        f"remote '{remote.name}': could not be set up in the temporary clone of this check", "`dvc config --list --show-origin` says more"
+    ):
         from dvc.config import Config
 
         with Config(str(to / ".dvc")).edit("local") as settings:
@@ -310,12 +312,14 @@ def specs_to_share(project: Project, spec: str | None = None) -> list[str]:
 
 
 def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
-    """Yield an obstacle per spec of which a clone would run stages."""
-    for spec, stages in forecasts.items():
-        if stages:
-            first = say.list_some((f"{f.stage}: {f.reasons[0]}" for f in stages), 3, separator="; ")
-            what = say.SHARE_OUT_OF_DATE.format(spec=spec, stages=say.count(len(stages), "stage"), first=first)
-            yield Obstacle("out of date", what, say.SHARE_OUT_OF_DATE_TODO.format(spec=spec))
+    """Yield up to two obstacles per spec: stages that a clone would run, and could not run."""
+    messages = {"run": (say.SHARE_OUT_OF_DATE, say.SHARE_OUT_OF_DATE_TODO), "blocked": (say.SHARE_CANNOT_RUN, say.SHARE_CANNOT_RUN_TODO)}
+    for spec, forecast in forecasts.items():
+        for action, (what, todo) in messages.items():
+            if stages := [f for f in forecast if f.action == action]:
+                first = say.list_some((f"{f.stage}: {f.reasons[0]}" for f in stages), 3, separator="; ")
+                stage_count = say.count(len(stages), "stage")
+                yield Obstacle("out of date", what.format(spec=spec, stages=stage_count, first=first), todo.format(spec=spec))
 
 
 def _uncommitted(root: Path) -> Iterator[Obstacle]:

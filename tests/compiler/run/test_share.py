@@ -123,7 +123,7 @@ def test_a_stage_out_of_date_is_named_with_its_reason(project: Project, told) ->
     commit(project.root)
     found = told(project, expect=False, dry=True)
     (finding,) = [f for f in found["findings"] if f["kind"] == "out of date"]
-    assert finding["what"].startswith("mini: a colleague's `qualm run mini` would run 2 stages, and what follows from them (data-scenes: ")
+    assert finding["what"].startswith("mini: in a clone, `qualm run mini` would run 2 stages, then any that depend on them (data-scenes: ")
     assert "parameter args.test: 6 -> 7; report: parameter spec_sha256: " in finding["what"]
     assert finding["todo"] == "`qualm run mini`, then commit its dvc.lock and results"
 

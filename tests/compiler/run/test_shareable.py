@@ -175,13 +175,15 @@ def forecasts(count: int) -> list[Forecast]:
 
 
 def test_what_would_run_in_a_clone() -> None:
-    found = list(out_of_date({"a": forecasts(3), "b": [], "c": forecasts(4)}))
+    blocked = Forecast("t", "infer", "blocked", (Reason("new", "its input is missing"),))
+    found = list(out_of_date({"a": [*forecasts(3), blocked], "b": [], "c": forecasts(4)}))
     assert [o.what for o in found] == [
-        "a: a colleague's `qualm run a` would run 3 stages, and what follows from them (s0: n0; s1: n1; s2: n2)",
-        "c: a colleague's `qualm run c` would run 4 stages, and what follows from them (s0: n0; s1: n1; s2: n2 and 1 more)",
+        "a: in a clone, `qualm run a` would run 3 stages, then any that depend on them (s0: n0; s1: n1; s2: n2)",
+        "a: in a clone, 1 stage could not run (t: its input is missing)",
+        "c: in a clone, `qualm run c` would run 4 stages, then any that depend on them (s0: n0; s1: n1; s2: n2 and 1 more)",
     ]
     assert all(o.blocks and o.kind == "out of date" for o in found)
-    assert found[1].todo == "`qualm run c`, then commit its dvc.lock and results"
+    assert found[1].todo == "`qualm plan a` says what is missing" and found[2].todo == "`qualm run c`, then commit its dvc.lock and results"
 
 
 def test_specs_that_have_run(project: Project) -> None:
