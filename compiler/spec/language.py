@@ -527,7 +527,7 @@ class Blind(_Strict):
 class Interval(_Strict):
     """Key `interval:` of `compare:`: settings of the bootstrap intervals of scores."""
 
-    bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0 = no intervals.")
+    bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0: no intervals; tests use the jackknife.")
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
@@ -614,7 +614,7 @@ class Spec(_Strict):
         {},
         description="Classifiers that predict wrong answers from internal states, likewise.",
     )
-    blind: Blind = Field(Blind(), description="Text-only and shuffled-image baselines.")
+    blind: Blind = Field(Blind(), description="Baselines without image or question, or with another image.")
     metrics: list[Any] = Field([], description="Metrics to compute.")
     slices: Annotated[list[str], Once] = Field(
         [],

@@ -364,7 +364,7 @@ def mmmu_pro_findings(folder: Path) -> str:
             f"**Misread replies**: {both.count((1.0, False))} of the direct replies to text are read here as the right option and in the "
             f"authors' files as another (`D. PIERRE-AUGUSTE RENOIR` is read as E); {both.count((0.0, True))} are the other way round.",
             f'**Abstentions**: with the direct prompt GPT-4o abstains on {len(declined)} screenshots, mostly by "I\'m sorry". The '
-            f"authors' random letters make {sum(row['if_right'] for row in declined)} of them right.",
+            f'authors read "I can\'t" as option I or draw a letter; {sum(row["if_right"] for row in declined)} of them count as right.',
             f"**Screenshots against text**: with the direct prompt the published values favour screenshots by {published:.1f} points. "
             f"As read here the difference is {direct}{tied}. With chain of thought it is {thought}.",
             f"**Chain of thought** adds {gain['text']} for text and {gain['screenshot']} for screenshots.",
