@@ -21,7 +21,7 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
     for stage in stages:
         # Case is ignored, since on some file systems such stages would share a file.
         if names.setdefault(stage.name.lower(), stage.name) != stage.name or count[stage.name] > 1:
-            problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
+            problems.append(clash(resolved, f"another stage has the name '{stage.name}', in upper or lower case"))
         for out in stage.outs:
             other = owner.setdefault(out.lower(), stage.name)
             if other != stage.name:

@@ -164,7 +164,7 @@ def check_image(data: bytes, where: str) -> bytes:
     except pictures.HugePictureError as error:
         raise AdapterError(f"{where}: an image too large to be shown to a model: {error}") from error
     except pictures.PictureError as error:
-        raise AdapterError(f"{where}: expected an image, got {len(data):,} bytes that are not one: {data[:16]!r}") from error
+        raise AdapterError(f"{where}: expected an image, got {len(data):,} bytes that cannot be read as one: {data[:16]!r}") from error
     if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data

@@ -97,8 +97,8 @@ def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
 def _place(pattern: str, split: str, image_id: int) -> str:
     try:
         return pattern.format(split=split, id=image_id)
-    except (ValueError, LookupError, AttributeError) as error:
-        raise AdapterError(f"pictures: expected a path with {{split}} and {{id}}, got '{pattern}': {error}") from error
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        raise AdapterError(f"pictures: expected a path without placeholders but {{split}} and {{id}}, got '{pattern}': {error}") from error
 
 
 def _sample(row: QuestionRow, annotation: Annotation, split: str) -> Sample:

@@ -127,5 +127,7 @@ def _reasons(other: Any, key: str, reasons: Mapping[str, str], where: str) -> li
         )
     codes = [str(code) for code in (other[key] if isinstance(other[key], list) else [other[key]])]
     if not codes or not set(codes) <= set(reasons):
-        raise AdapterError(f"{where}: {key}: expected codes of reason_map ({', '.join(reasons)}), got {other[key]!r:.60}")
+        raise AdapterError(
+            f"{where}: {key}: expected one or more of the codes in reason_map ({', '.join(reasons)}), got {other[key]!r:.60}"
+        )
     return codes

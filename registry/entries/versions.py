@@ -143,7 +143,8 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
         raise EntryError(f"{place}: '{when}' cannot be looked up: {refused}")
     if len(when) < _DIGEST or not set(when.lower().removesuffix(".dir")) <= set("0123456789abcdef"):
         raise EntryError(
-            f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; `qualm data ls` shows digests"
+            f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; "
+            + ("`qualm data ls` shows the present one" if is_entry else "dvc.lock records digests")
         )
     now = (_digest(read_text(root / file), place, file) for file in files if is_file(root / file))
     commits = (output(root, "log", "--all", "--format=%H", "--", *files) or "").split()

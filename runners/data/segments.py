@@ -143,7 +143,7 @@ class Segments:
         self.damaged += 1
         if not self._touch:
             return
-        print(f"store: {path}: {fault}; it is set aside and its answers are computed again", file=sys.stderr, flush=True)
+        print(f"store: {path}: {fault}; it is set aside; a run that needs its answers computes them again", file=sys.stderr, flush=True)
         try:
             path.replace(path.with_suffix(".damaged"))
         except FileNotFoundError:  # another process did

@@ -255,7 +255,7 @@ def check_backend(tested: ModelUnderTest, backend: str, folder: Path | None, par
         return CheckResult(check, "skip", "every answer is empty", "tokens to compare", "ask questions that the model answers: `--spec`")
     result = judge_difference(
         check, max(abs(a - b) for a, b in pairs), tested.limits, what,
-        f"numbers of {backend} and hf_vlm are not to be mixed in one comparison; try float32, and report the port",
+        f"do not compare numbers of {backend} with those of hf_vlm; try `--dtype float32`, or tell the developers of {backend}",
     )  # fmt: skip
     count = f"; {differ} of {len(answers)} answers differ from those of hf_vlm"
     return replace(result, found=result.found + count, numbers={**result.numbers, "tokens": len(pairs), "differ": differ})

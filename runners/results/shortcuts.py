@@ -284,11 +284,11 @@ def _unlearnt(row: Mapping[str, Any]) -> bool:
 HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "image alone")
 NOTE = (
     "How well a classifier separates answerable from unanswerable questions without input, from the question alone, or from the image "
-    "alone. Nothing: accuracy of always choosing the more frequent class. Question or image: balanced accuracy with its interval; 0.5 is "
-    f"chance. Each category's classifiers were trained on that category. * = a shortcut: the interval lies above {LIMIT}. "
-    f"? = too few questions to decide: the interval contains {LIMIT}, or there is none. = by design: each question, or image, occurs "
-    f"equally often in answerable and unanswerable samples. No mark: the interval lies below {LIMIT}. Seen in train: share of questions "
-    "that also occur in the training split, word for word."
+    "alone. Nothing: accuracy of always choosing the more frequent class. Question or image: balanced accuracy with its interval (none "
+    "beside =); 0.5 is chance. Each category's classifiers were trained on that category. * = a shortcut: the interval lies above "
+    f"{LIMIT}. ? = too few questions to decide: the interval contains {LIMIT}, or there is none. = by design: each question, or image, "
+    f"occurs equally often in answerable and unanswerable samples. No mark: the interval lies below {LIMIT}. Seen in train: share of "
+    "questions that also occur in the training split, in the same category, word for word."
 )
 
 

@@ -91,8 +91,8 @@ class _GroundedSam:
         if self.detector is None and not all(prompts):
             lacking = next(item for item, boxes in zip(batch, prompts, strict=True) if not boxes)
             raise PairError(
-                f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
-                "or use a saliency that gives boxes"
+                f"mask grounded_sam: no boxes are known for '{lacking.thing.name}' (question '{lacking.target.key}'); "
+                "name a detector (GroundingDINO), or use a saliency that gives boxes"
             )
         keys = [
             self.cache.key(pixel_digest(item.picture), boxes or detector_query(item.thing))

@@ -67,7 +67,7 @@ def class_order(folder: Path, labels: list[str] | None) -> tuple[int, ...]:
         raise NliError(f"nli hf: {folder}/config.json cannot be read: {error}") from error
     own, spec_order = _order(named), _order(labels or [])
     if labels is not None and spec_order is None:
-        raise NliError(f"nli hf: labels: expected {_CLASSES}, in some order, got {', '.join(labels) or 'nothing'}")
+        raise NliError(f"nli hf: labels: expected {_CLASSES}, in any order, got {', '.join(labels) or 'nothing'}")
     if own is not None and spec_order is not None and own != spec_order:
         raise NliError(
             f"nli hf: the spec says that the classes of {folder.name} are {', '.join(labels or ())}; its config says {', '.join(named)}"

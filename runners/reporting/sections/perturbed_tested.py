@@ -29,8 +29,8 @@ class EffectTests:
     how: str
     """Sentence on the correction; empty if nothing was tested."""
     path: str = ""
-    holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
-    """(model, dataset, metric, variant) of coefficients over all questions without an interval that excludes 0: not significant."""
+    insignificant: frozenset[tuple[str, str, str, str]] = frozenset()
+    """(model, dataset, metric, variant) of coefficients over all questions that have no interval that excludes 0."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def p_values(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
@@ -63,7 +63,7 @@ class EffectTests:
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"
-        clear = [r for r in tests if r["p_adjusted"] < SURE and self._key(r) not in self.holding_zero]
+        clear = [r for r in tests if r["p_adjusted"] < SURE and self._key(r) not in self.insignificant]
         up = sum(r["value"] > r["reference"] for r in clear)
         least = min(r["p_adjusted"] for r in tests)
         sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]

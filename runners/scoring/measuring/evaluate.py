@@ -337,7 +337,7 @@ def _fill_in_groups(
     parts, what = [enter], "enter"
     if metric.classes is not None and metric.own_interval is None:
         of_one = metric.classes(*arrays, **metric.args) > 0
-        parts, what = [enter & of_one, enter & ~of_one], "have answers of the rarer kind"
+        parts, what = [enter & of_one, enter & ~of_one], "have a row of the rarer class"
     if metric.types is not None:
         types = metric.types(*arrays, **metric.args)
         parts, what = [enter & (types == name) for name in np.unique(types[enter])], "have questions of the rarest type"

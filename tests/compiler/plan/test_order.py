@@ -25,7 +25,7 @@ def test_stages_that_wait_for_each_other_are_met(tmp_path: Path) -> None:
 
 
 def test_two_stages_of_one_name_are_met(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="two stages would be called 'a'"):
+    with pytest.raises(SpecError, match="another stage has the name 'a', in upper or lower case"):
         check_outputs([stage("a", [], "x"), stage("a", [], "y")], resolved(tmp_path))
 
 
@@ -45,8 +45,8 @@ def test_names_and_paths_that_differ_in_case_alone_are_told_together(tmp_path: P
         check_outputs([stage("a", [], "x"), stage("A", [], "y"), stage("b", [], "X"), stage("c", [], "z")], resolved(tmp_path))
     hint = "(rename a dataset or model)"
     assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [
+        f"another stage has the name 'A', in upper or lower case {hint}",
         f"stages 'a' and 'b' would both write X {hint}",
-        f"two stages would be called 'A' {hint}",
     ]
     check_outputs([stage("a", [], "x"), stage("b", ["x"], "y")], resolved(tmp_path))
 

@@ -121,7 +121,7 @@ def test_pictures_out_of_tables() -> None:
             check_image(picture(form)[:-20], "here")
     with pytest.raises(AdapterError, match="got a web page"):
         check_image(b"\n<!DOCTYPE html><html>", "here")
-    with pytest.raises(AdapterError, match="expected an image, got 4 bytes that are not one"):
+    with pytest.raises(AdapterError, match="expected an image, got 4 bytes that cannot be read as one"):
         check_image(b"text", "here")
 
 

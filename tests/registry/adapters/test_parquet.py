@@ -57,7 +57,7 @@ def test_only_named_columns_are_read(source):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ([b"text"], "plain.parquet: row 0: image: expected an image, got 4 bytes that are not one"),
+        ([b"text"], "plain.parquet: row 0: image: expected an image, got 4 bytes that cannot be read as one"),
         ([png(1)[:-12]], "a PNG that is cut short"),
         ([None], "row 0: image: expected an image, got none"),
         ([[[png(1), png(2)]]], "image: expected an image as a path, bytes or base64, got \\["),

@@ -74,7 +74,7 @@ def test_pictures_under_other_names(tmp_path):
     source = folder(tmp_path, {1: KINDS[1]})
     (source / "Images/val2014/COCO_val2014_000000000010.jpg").rename(source / "genome_10.jpg")
     assert read(source, pictures=["Images/{id}.jpg", "genome_{id}.jpg"])[0].path == "genome_10.jpg"
-    with pytest.raises(AdapterError, match=r"pictures: expected a path with \{split\} and \{id\}, got '\{name\}\.jpg'"):
+    with pytest.raises(AdapterError, match=r"pictures: expected a path without placeholders but \{split\} and \{id\}, got '\{name\}\.jpg'"):
         read(source, pictures=["{name}.jpg"])
 
 

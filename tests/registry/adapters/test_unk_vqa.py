@@ -84,10 +84,10 @@ def test_the_readme_s_own_sample_is_not_json(tmp_path):
     ("change", "says"),
     [
         ({"binary": False, "other": {"why": 3}}, "missing 'reason', the codes of why it cannot be answered; it has: why; name it by"),
-        ({"binary": False, "other": {"reason": "9"}}, r"reason: expected codes of reason_map \(1, 3\), got '9'"),
-        ({"binary": False, "other": {"reason": []}}, "expected codes of reason_map"),
+        ({"binary": False, "other": {"reason": "9"}}, r"reason: expected one or more of the codes in reason_map \(1, 3\), got '9'"),
+        ({"binary": False, "other": {"reason": []}}, "expected one or more of the codes in reason_map"),
         ({"binary": False, "other": "reason"}, "missing 'reason', the codes of why it cannot be answered; it has: 'reason'; name it by"),
-        ({"binary": False, "other": {"reason": ["3", "9"]}}, r"reason: expected codes of reason_map \(1, 3\), got \['3', '9'\]"),
+        ({"binary": False, "other": {"reason": ["3", "9"]}}, r"one or more of the codes in reason_map \(1, 3\), got \['3', '9'\]"),
         ({"other": {"answer": ""}}, "answerability.other: answer: expected text"),
         ({"alter_type": "T-9"}, "alter_type: expected one of T-1, I-2, got 'T-9'"),
         ({"surprise": 1}, "annotation 0: unknown keys surprise"),

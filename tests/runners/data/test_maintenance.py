@@ -144,7 +144,7 @@ def test_damaged_and_stale_files_are_removed_and_young_ones_stay(tmp_path, capfd
     segments(tmp_path)[0].write_bytes(b"?")
     (store.folder / ".x.partial").write_bytes(b"half")
     done = collect(tmp_path, grace=0)
-    assert "it is set aside and its answers are computed again" in capfd.readouterr().err
+    assert "it is set aside; a run that needs its answers computes them again" in capfd.readouterr().err
     assert done.leftovers == 1 and (store.folder / ".x.partial").exists() and not list(store.folder.glob("*.damaged"))
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + STALE_SECONDS + 60)

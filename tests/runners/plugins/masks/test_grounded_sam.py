@@ -107,7 +107,7 @@ def test_equal_requests_are_made_once(models, monkeypatch):
 
 
 def test_missing_models_missing_weights_and_pickles_are_refused(models, tmp_path):
-    with pytest.raises(PairError, match=r"has no boxes .'dog'.; name a detector"):
+    with pytest.raises(PairError, match=r"no boxes are known for 'dog' .*; name a detector"):
         grounded_sam(context(), segmenter=models["segmenter"])([batch()[1]])
     with pytest.raises(PairError, match=r"expected config\.json"):
         grounded_sam(context(), segmenter=str(tmp_path / "nowhere"))

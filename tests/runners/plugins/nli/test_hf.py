@@ -131,7 +131,7 @@ def test_classes_that_cannot_be_told(folder, tmp_path):
     with pytest.raises(NliError, match=re.escape("its config names LABEL_0, LABEL_1, LABEL_2; if it is an NLI model, say `labels: [...]`")):
         class_order(unnamed, None)
     assert class_order(unnamed, ["neutral", "entailment", "contradiction"]) == (1, 0, 2)
-    with pytest.raises(NliError, match=r"labels: expected entailment, neutral and contradiction, or .*, in some order, got yes, no"):
+    with pytest.raises(NliError, match=r"labels: expected entailment, neutral and contradiction, or .*, in any order, got yes, no"):
         class_order(unnamed, ["yes", "no"])
     with pytest.raises(NliError, match="the spec says"):
         class_order(folder, ["entailment", "neutral", "contradiction"])

@@ -150,9 +150,9 @@ def cell_of_groups(groups, columns, uncertainties=None, kinds=None, choices=None
     ("wrong", "rare"),
     [
         ([0, 2, 4, 6, 8], ""),
-        ([0, 2, 4, 6], "4 of 41 groups have answers of the rarer kind: an interval needs 5"),
-        ([0, 1, 2, 3, 4], "3 of 41 groups have answers of the rarer kind: an interval needs 5"),
-        ([0, 1, 80, 81, 82], "2 of 41 groups have answers of the rarer kind: an interval needs 5"),
+        ([0, 2, 4, 6], "4 of 41 groups have a row of the rarer class: an interval needs 5"),
+        ([0, 1, 2, 3, 4], "3 of 41 groups have a row of the rarer class: an interval needs 5"),
+        ([0, 1, 80, 81, 82], "2 of 41 groups have a row of the rarer class: an interval needs 5"),
     ],
 )
 def test_a_metric_of_two_kinds_of_answers_needs_five_groups_of_each(wrong, rare):
