@@ -40,7 +40,7 @@ def test_log_probabilities_of_another_temperature_are_found(examined, monkeypatc
     monkeypatch.setattr(fake_vllm.LLM, "_logprobs", lambda self, ids, extra: (plain(self, ids, extra) / 2).log_softmax(-1))
     found = check_backend(*examined)
     assert found.verdict == "fail" and found.numbers["worst"] > 0.1 and found.numbers["differ"] == 0
-    assert "are not to be mixed in one comparison" in found.advice
+    assert "do not compare numbers of vllm with those of hf_vlm" in found.advice
 
 
 def test_other_prompts_are_found_before_any_weight_is_read(examined, monkeypatch):

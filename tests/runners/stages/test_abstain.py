@@ -300,7 +300,7 @@ def test_the_picture_refuser_refuses_by_the_paint_whatever_the_words(worded):
     write_table(Path("data/images/0.parquet"), images, IMAGES)
     (rule,), rows, _ = worded.refuse(["guesses"], way="picture_refuser")
     assert (rule["method"], rule["fit"], rule["n_fit"], rule["n_abstained"], rule["n"]) == ("picture_refuser", "train", 120, 60, 120)
-    assert rule["statement"].startswith("Refuses by the picture alone")
+    assert rule["statement"].startswith("Refuses by the image alone")
     truths = {row["sample_id"]: row["answerable"] for row in worded.rows}
     assert rows and all(said["abstains"] == (not truths[said["sample_id"]]) for said in rows)
 
