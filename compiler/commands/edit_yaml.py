@@ -64,7 +64,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
 
 
 def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Return the edited text; ProjectError for a duplicate value or if more would change."""
+    """Return the YAML text with one value set; ProjectError if it cannot be set alone."""
     expected = parse(text, place.file.name).data
     content = _set(expected[SECTION], place, value, mode)
     yaml = YAML()

@@ -258,7 +258,7 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchI
         if not COMMIT.fullmatch(branch):
             lock.write(root, {key: lock.Pin(f"hub:{repo}", found.commit)})
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
-        need_room(hub.cache_folder(), {hub.cache_folder() / file.name: file for file in missing})
+        need_room(hub.cache_folder(), sum(file.size or 0 for file in missing))
         hub.download_model(repo, found.commit, found.files, bars, lambda file, size: progress("fetching", file, size, item.size or 0))
         return say.FETCHED_MODEL.format(files=say.count(len(found.files), "file"), commit=found.commit[:12], folder=hub.cache_folder())
 

@@ -59,7 +59,7 @@ class AnswerTable:
 
     @cached_property
     def _answers(self) -> pl.DataFrame:
-        """Return all answers; without text, the letter of the chosen option stands in `text`."""
+        """Return all answers; an empty `text` is replaced by the letter of the chosen option."""
         rows = self.results.answers(variant=None)
         if "predicted" not in rows.columns:
             return rows

@@ -239,14 +239,8 @@ def _blob(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def need_room(folder: Path, files: Mapping[Path, RemoteFile]) -> None:
-    """Raise FetchError if a disk has no room for what is missing of files of known size.
-
-    Args:
-        folder: on the disk.
-        files: by the path to which they are downloaded; what an interrupted download left there is not counted.
-    """
-    size = sum(max(0, file.size - bytes_so_far(target)) for target, file in files.items() if file.size is not None)
+def need_room(folder: Path, size: int) -> None:
+    """Raise FetchError if the disk of `folder` has fewer than `size` bytes free."""
     free = shutil.disk_usage(folder).free
     if size > free:
         raise FetchError(

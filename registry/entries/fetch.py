@@ -13,7 +13,7 @@ import httpx
 from qualm.registry.entries import hub, lock
 from qualm.registry.entries.adding import Added, AddError, Progress, add
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch, Members
-from qualm.registry.entries.download import RemoteFile, announced_size, client, download, need_room, safe_path
+from qualm.registry.entries.download import RemoteFile, announced_size, bytes_so_far, client, download, need_room, safe_path
 from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.layout import is_named
 from qualm.registry.entries.lock import FetchError
@@ -153,9 +153,8 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     assert source is not None
     with _hold_lock(root, name):
         home.mkdir(parents=True, exist_ok=True)
-        paths = {safe_path(home / _download_folder(source, file.name), file.name): file for file in plan.files}
-        missing = {path: file for path, file in paths.items() if not path.exists()}
-        need_room(home, missing)
+        paths = [(safe_path(home / _download_folder(source, file.name), file.name), file.size or 0) for file in plan.files]
+        need_room(home, sum(max(0, size - bytes_so_far(path)) for path, size in paths if not path.exists()))
         with client() as web:
             digests = _download(home, source, plan.files, web, lambda file, size: progress("fetching", file, size, plan.size))
             before = lock.read(root).get(name)

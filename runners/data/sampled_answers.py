@@ -122,7 +122,7 @@ def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[
 
 
 def _signal_by_answer(table: pa.Table, ids: pa.Array, internal: Internal, n: int, where: str) -> pa.ChunkedArray:
-    """Return a signal per greedy answer, or its list over draws 1 to n; null if incomplete."""
+    """Return each answer's signal, or a list of its n sampled answers' (null if incomplete)."""
     if internal.drawn:
         return _gather_lists(table[internal.signal], _draw_places(ids, table, n, where)[:, None])
     greedy = table.filter(pc.equal(table["draw"], GREEDY))

@@ -144,7 +144,7 @@ class Label(LabelParts):
 
     @property
     def family(self) -> str:
-        """Return the label without its setting, equal for the same measurement in all settings."""
+        """Return the label without its conformal or calibrator setting, to group labels by."""
         sweep = f"@{self.sweep}" if self.sweep else ""
         return f"{self.plugin}{sweep}" + (f"[{inner}]" if (inner := self.score or self.estimator or self.calibrator) else "")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from qualm.registry.text import count
 from qualm.runners.runtime.journal import Journal
 
 _DIGEST = 64
@@ -58,8 +59,7 @@ class LineLog:
                 else:
                     yield content
         if self.damaged:
-            damaged = "1 damaged line is" if self.damaged == 1 else f"{self.damaged} damaged lines are"
-            message = f"{damaged} ignored; what was stored there is computed again"
+            message = f"{count(self.damaged, 'damaged line')} ignored; what was stored there is computed again"
             print(f"{self.kind}: {self.folder}: {message}", file=sys.stderr, flush=True)
 
     def append(self, bodies: Sequence[bytes]) -> None:

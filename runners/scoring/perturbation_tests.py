@@ -29,7 +29,7 @@ EXCHANGE, INDEPENDENCE = "exchange", "independence"
 
 @dataclass(frozen=True)
 class Effect:
-    """Test result of one metric of one perturbed cell and slice."""
+    """Test of a perturbation's effect on one metric, in one cell and slice."""
 
     metric: str
     value: float

@@ -96,9 +96,9 @@ class Curriculum:
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
     def _attention_targets(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Return attention targets: (n, 3) row, head, token (`*_from`), (n, L) masks (`*_to`).
+        """Return where attention starts, (n, 3) row, head, token, and should go, (n, L) masks.
 
-        The keys are `cells_from`, `cells_to`: the cells of each noun phrase's objects, one head per phrase; and `option_from`,
+        The keys are `cells_from`, `cells_to`: from each noun phrase, one head per phrase, to the cells of its objects; and `option_from`,
         `option_to`: letter and text of the right option.
         """
         rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}

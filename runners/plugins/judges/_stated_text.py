@@ -137,7 +137,7 @@ class StatedText:
         return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
 
     def is_alternative(self, start_word: int, end_word: int) -> bool:
-        """Return true if a mention is one of several ("red or blue") that are not all references."""
+        """Return true if a mention is one of several ("red or blue"), unless all are references."""
         if (self.words[end_word - 1].is_joined and end_word not in self.starts) or (
             start_word and self.words[start_word - 1].is_joined and start_word not in self.ends
         ):

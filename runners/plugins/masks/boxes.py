@@ -23,7 +23,7 @@ def _mask(item: MaskRequest) -> Mask:
 
 
 def boxes_of(item: MaskRequest) -> tuple[Box, ...]:
-    """Return the boxes of the requested thing, from the scene graph if saliency gives none."""
+    """Return the thing's own boxes, else those of its objects in the scene; () without both."""
     scene = item.target.scene
     if item.thing.boxes or scene is None:
         return item.thing.boxes

@@ -136,9 +136,9 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 @lru_cache(maxsize=2)
 def _cosines(n_intervals: int, n_first: int) -> Floats:
-    """Return (WAVES, n_first) cosines, doubled for k > 0, at the first interval middles.
+    """Return (WAVES, n_first) cos(pi k x), doubled for k > 0, x the first interval middles.
 
-    All but the first stand for two waves, k and -k.
+    Doubled, one stands for two waves, k and -k.
     """
     k, places = np.arange(WAVES), (np.arange(n_first) + 0.5) / n_intervals
     return np.asarray(np.cos(np.pi * np.outer(k, places)) * np.where(k > 0, 2.0, 1.0)[:, None])

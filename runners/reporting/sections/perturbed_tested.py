@@ -85,7 +85,7 @@ def read_tested(results: Report) -> EffectTests:
         how = say.TWO_SIDED_TESTS.format(correction=describe_correction(tests))
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
-    holding = results.scores.filter(
+    insignificant = results.scores.filter(
         pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & ~((pl.col("low") > 0) | (pl.col("high") < 0)).fill_null(False)
     )
     return EffectTests(
@@ -93,5 +93,5 @@ def read_tested(results: Report) -> EffectTests:
         plugins,
         how,
         str(results.stage.inputs.get("effects") or ""),
-        frozenset(holding.select("model", "dataset", "metric", "variant").iter_rows()),
+        frozenset(insignificant.select("model", "dataset", "metric", "variant").iter_rows()),
     )

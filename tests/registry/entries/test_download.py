@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from qualm.registry.entries import download as module
-from qualm.registry.entries.download import RemoteFile, client, download, need_room, safe_path
+from qualm.registry.entries.download import RemoteFile, bytes_so_far, client, download, need_room, safe_path
 from qualm.registry.entries.lock import FetchError
 from tests.support.servers.hub_server import hub_server
 
@@ -160,18 +160,16 @@ def test_a_link_that_leads_out(tmp_path):
 
 
 def test_a_full_disk_is_met_before_anything_comes(tmp_path, monkeypatch):
-    def free(size: int) -> None:
-        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=size))
-
-    files = {tmp_path / "a": RemoteFile("a", "https://x", 2**31), tmp_path / "b": RemoteFile("b", "https://x")}
-    free(2**31)
-    need_room(tmp_path, files)
-    free(2**30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**30))
+    need_room(tmp_path, 2**30)
     with pytest.raises(FetchError, match=r"2.0 GiB are still to be downloaded and only 1.0 GiB are free"):
-        need_room(tmp_path, files)
-    with (tmp_path / "a.part").open("wb") as begun:
-        begun.truncate(2**30)
-    need_room(tmp_path, files)
+        need_room(tmp_path, 2**31)
+
+
+def test_an_interrupted_download_counts_what_came(tmp_path):
+    assert bytes_so_far(tmp_path / "a") == 0
+    (tmp_path / "a.part").write_bytes(b"12345")
+    assert bytes_so_far(tmp_path / "a") == 5
 
 
 def test_how_long_the_server_asks_to_wait():

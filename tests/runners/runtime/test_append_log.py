@@ -34,7 +34,7 @@ def test_a_cut_a_changed_and_a_refused_line_are_left_out_and_told_of(tmp_path, c
     file.write_bytes(b"\n".join([first, second.replace(b"two", b"twO"), b"", third[:-2]]))
     lines = LineLog(tmp_path, "notes")
     assert list(lines.read(bytes)) == [b"one"] and lines.damaged == 2
-    assert f"notes: {tmp_path}: 2 damaged lines are ignored" in capsys.readouterr().err
+    assert f"notes: {tmp_path}: 2 damaged lines ignored" in capsys.readouterr().err
     assert list(lines.read(bytes)) == [b"one"] and lines.damaged == 2, "each reading counts anew"
 
     def refuse(body):

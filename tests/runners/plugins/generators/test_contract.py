@@ -136,7 +136,7 @@ def test_a_line_with_its_checksum_that_holds_no_reply_is_ignored(tmp_path, capsy
     LineLog(replies.folder, "replies").append([(entry if isinstance(entry, str) else json.dumps(entry)).encode()])
     again = Replies(tmp_path, "e")
     assert len(again) == 1 and again[bytes(32)].text == "fine"
-    assert "1 damaged line is ignored; what was stored there is computed again" in capsys.readouterr().err
+    assert "1 damaged line ignored; what was stored there is computed again" in capsys.readouterr().err
 
 
 def test_a_full_disk_leaves_the_cache_readable(tmp_path):

@@ -88,7 +88,7 @@ def test_damage_costs_the_damaged_batch(tmp_path, capsys):
     again = nli(tmp_path)
     again.logits(PAIRS)
     assert again.counters["nli pairs computed"] == 4
-    assert "1 damaged line is" in capsys.readouterr().err
+    assert "1 damaged line ignored" in capsys.readouterr().err
 
 
 def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch):
