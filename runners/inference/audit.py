@@ -381,6 +381,12 @@ def _is_tie(stored: Part, computed: Part, index: int, dtype: str) -> bool:
     return abs(one - other) <= 2 * _allowed(one, dtype)
 
 
+def distance(a: float, b: float) -> float:
+    """Return |a - b|; infinite if just one is NaN, 0 if both are."""
+    gap = abs(a - b)
+    return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
+
+
 def _largest_difference(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
     """Return (largest difference, inf if incomparable; first field beyond tolerance or "")."""
     largest, off = 0.0, ""
@@ -391,8 +397,9 @@ def _largest_difference(stored: Part, computed: Part, dtype: str) -> tuple[float
         if one is None or other is None or len(one) != len(other):
             return math.inf, name
         for a, b in zip(one, other, strict=True):
-            largest = max(largest, abs(a - b))
-            off = off or (name if abs(a - b) > _allowed(a, dtype) else "")
+            gap = distance(a, b)
+            largest = max(largest, gap)
+            off = off or ("" if math.isfinite(gap) and gap <= _allowed(a, dtype) else name)
     return largest, off
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
+from qualm.runners.inference.audit import distance
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, forced_numbers, judge_difference
 from qualm.runners.prompts.question import messages, p_true_prompt, p_true_sampling_prompt, verbalisation, verification
@@ -160,7 +161,7 @@ def batches(tested: ModelUnderTest) -> CheckResult:
                     if before.tokens != part.tokens:
                         differ += 1
                     else:
-                        worst = max(worst, *map(_distance, before.logprobs or [0.0], part.logprobs or [0.0]))
+                        worst = max(worst, *map(distance, before.logprobs or [0.0], part.logprobs or [0.0]))
     what = f"{differ} of {total} answers differ between batch sizes; log-probabilities of the others by {worst:.2g} nats at most"
     numbers = {"differ": differ, "answers": total, "worst": worst}
     if differ and tested.model.dtype != "float32":
@@ -204,7 +205,7 @@ def priors(tested: ModelUnderTest) -> CheckResult:
             question, image = case.question if keeps_question else "", case.image if keeps_image else None
             tokens = answer_parts[ANSWER].tokens or []
             plain, _ = tested.plain.forced(tested.model.render(messages(question, n_images=image is not None)), image, tokens)
-            worst = max(worst, *map(_distance, parts[name].logprobs or [], plain))
+            worst = max(worst, *map(distance, parts[name].logprobs or [], plain))
     if lacking and worst <= tested.limits[1]:
         return CheckResult(
             "priors", "warn", f"cannot be had: {', '.join(lacking)} ({why})", "all three", "estimators that need them cannot be used"
@@ -234,7 +235,7 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         )
         plain = (with_it.exp() * (with_it - without)).sum(dim=1).tolist()
         # Relative for large values, as rounding grows with the divergence.
-        apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
+        apart = map(distance, parts["image_divergence"].logprobs or [], plain)
         worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
     what = "KL divergence of the next token with the image from without it, against a plain pass (relative above 1 nat)"
     return judge_difference("image divergence", worst, tested.limits, what, "see priors")
@@ -284,13 +285,7 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
 def _forced(logits: torch.Tensor, part: Part) -> Iterable[float]:
     """Return 0.0, then a part's log-probability and entropy distances from those of `logits`."""
     logprobs, entropies = forced_numbers(logits, part.tokens or [])
-    return [0.0, *map(_distance, part.logprobs or [], logprobs), *map(_distance, part.entropies or [], entropies)]
-
-
-def _distance(a: float, b: float) -> float:
-    """Return |a - b|; infinite if just one is NaN, 0 if both are."""
-    gap = abs(a - b)
-    return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
+    return [0.0, *map(distance, part.logprobs or [], logprobs), *map(distance, part.entropies or [], entropies)]
 
 
 def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -8,6 +8,7 @@ import torch
 
 from qualm.runners.contracts.models import ANSWER, ModelError, draw_part
 from qualm.runners.inference import check_numbers as numbers
+from qualm.runners.inference.audit import distance
 from qualm.runners.inference.check_cases import Case
 from qualm.runners.inference.model_under_test import ModelUnderTest
 from tests.support.models.loaded import loaded_model
@@ -42,7 +43,7 @@ def test_a_healthy_model_passes_every_check_under_its_own_name(under_test, name)
 
 @pytest.mark.parametrize(("a", "b", "apart"), [(1.0, 3.5, 2.5), (NAN, NAN, 0.0), (NAN, 1.0, INF), (-INF, -INF, 0.0), (-INF, 0.0, INF)])
 def test_how_far_two_numbers_are_apart(a, b, apart):
-    assert numbers._distance(a, b) == apart == numbers._distance(b, a)
+    assert distance(a, b) == apart == distance(b, a)
 
 
 def test_how_far_two_distributions_are_apart_among_what_is_likely_in_either():

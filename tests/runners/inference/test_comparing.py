@@ -40,6 +40,13 @@ def test_what_is_undefined_and_what_is_not_differ():
         result = compare_parts("answer", ANSWER, other, "bfloat16")
         assert result.verdict == "differs" and math.isinf(result.largest)
     assert compare_parts("p_true", Part(numbers=[0.5]), Part(numbers=[]), "float32").verdict == "differs"
+    for undefined in (math.nan, -math.inf):
+        one, other = ([undefined, -1.0], [-5.0, -1.0])
+        for stored, computed in ((one, other), (other, one)):
+            result = compare_parts("answer", replace(ANSWER, logprobs=stored), replace(ANSWER, logprobs=computed), "bfloat16")
+            assert result == PartDifference("differs", math.inf, "logprobs")
+    same = replace(ANSWER, logprobs=[math.nan, -1.0])
+    assert compare_parts("answer", same, replace(ANSWER, logprobs=[float("nan"), -1.0]), "bfloat16").verdict == "rounding"
 
 
 def test_another_text_of_the_same_tokens_differs():
