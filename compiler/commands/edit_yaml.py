@@ -42,7 +42,7 @@ def perturbations_file(path: Path, root: Path) -> Path:
 
 
 def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
-    """Write a strength into a spec file; return a message on what was done.
+    """Write a strength into a spec file and return a message; ProjectError if impossible.
 
     Args:
         mode: `replace` what is there, or `add` the value to a sweep.

@@ -151,7 +151,7 @@ def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_j
 
 
 def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
-    """Ask about licence terms unless `accepted`; ProjectError if one is not accepted."""
+    """Print licence terms and ask; ProjectError if one is declined or there is no terminal."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
         typer.echo(f"{item.what}: {item.terms} ({item.licence})")
         if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):

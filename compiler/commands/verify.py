@@ -104,7 +104,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
         added = publish(project.root, target.entry, [d for table in tables for d in read_decisions(table)])
     except (AddError, JournalError, CurationError, EntryError) as error:
         raise ProjectError(str(error)) from error
-    return _published(target.entry, added)
+    return _outcome_message(target.entry, added)
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
@@ -176,7 +176,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
     from qualm.runners.review.journal import publish
 
     added = publish(root, target.entry)
-    print(_published(target.entry, added))
+    print(_outcome_message(target.entry, added))
     if added is None:
         return
     print(say.NEXT_COMMAND.format(command=commit_command(added.entry)))
@@ -185,7 +185,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
         print(say.USE_DECISIONS.format(entry=target.entry, section=where))
 
 
-def _published(entry: str, added: Added | None) -> str:
+def _outcome_message(entry: str, added: Added | None) -> str:
     """Return a message on the entry's new version; if None was added, that nothing changed."""
     if added is None:
         return say.DECISIONS_UNCHANGED.format(entry=entry)

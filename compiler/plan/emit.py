@@ -33,7 +33,7 @@ def plot_templates() -> dict[str, str]:
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return the path of a spec's dvc.yaml, in the root if `default` is the spec's name."""
+    """Return "dvc.yaml" if `default` is the spec's name, else "specs/SPEC/dvc.yaml"."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
@@ -217,7 +217,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    r"""Return a dvc.lock's text with the entries of `names` only, in this order.
+    r"""Return a dvc.lock's text with only the entries in `names` that exist, in their order.
 
     It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 

@@ -96,7 +96,7 @@ class Layout:
         return bool(self.resolved.models and self.evaluated)
 
     def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
-        """Return {key: path or paths} of all that stages after these can read."""
+        """Return {key: path or paths} of datasets, answers, internals and single stages' outputs."""
         written = {key: path for stage in stages if stage_kind(stage.kind).is_single for key, path in stage.outputs.items()}
         others = {"perturbed": self.perturbed, "internals": self.internals}
         return {**self.answered, **{key: files for key, files in others.items() if files}, **written}

@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def makers(self) -> dict[str, PlannedStage]:
-        """Return {dataset: first stage that makes it}, before any review."""
+        """Return {dataset: first stage with it as output `dataset`}, so before any review."""
         first: dict[str, PlannedStage] = {}
         for stage in self.writers("dataset"):
             first.setdefault(stage.params["dataset"], stage)

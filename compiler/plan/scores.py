@@ -193,7 +193,7 @@ def _tests(layout: Layout) -> dict[str, Any]:
 
 
 def _of_answers(layout: Layout) -> dict[str, Any]:
-    """Return the parameters that say which answers are scored, and by which judge."""
+    """Return the `score` stage's parameters on answers: judges, confidence, splits, subsets."""
     r = layout.resolved
     unscored = [p.label for p in r.perturbations if not p.keeps_answer]
     return {

@@ -51,7 +51,7 @@ class KeptAnswers:
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
-    """Yield per inference stage counts of stored and missing answers; skip restored stages."""
+    """Yield counts of stored and missing answers per inference stage not restored or recorded."""
     by_stage = {f.stage: f for f in forecasts}
     for stage in plan.writers("generations"):
         forecast = by_stage[stage.name]

@@ -93,7 +93,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
 
 
 def write_limited(project: Project, spec: str | None, limit: int) -> str:
-    """Write a variant with at most `limit` questions a dataset, once; return its name.
+    """Write a spec variant limited to `limit` questions a dataset if missing; return its name.
 
     A variant that exists stays as it is.
     """

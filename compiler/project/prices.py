@@ -160,7 +160,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Return a rewriting perturbation's server cost; 0 if an earlier stage pays for it.
+    """Return a rewriting perturbation's server cost, 0 if in `readers` already; note it there.
 
     Perturbations with the same prompt and arguments share replies: `readers` is {request: name of the stage that asks first},
     to which a new request is added.

@@ -26,7 +26,7 @@ def shipped_names() -> list[str]:
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
-    """Write benchmark `source` as specs/NAME.yaml, and absent files it needs; return paths.
+    """Write benchmark `source` as specs/NAME.yaml and absent needed files; return new paths.
 
     Returns:
         Paths of the written files, from the root of the project.

@@ -44,7 +44,7 @@ def console() -> Console:
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
-    """Print what stages will do and why, joining stages with equal reasons.
+    """Print what stages will do and why, by equal reasons; unchanged ones only if `verbose`.
 
     With `verbose` a line per stage with every reason.
     """
@@ -81,7 +81,7 @@ def _print_forecast(action: Action, stages: Sequence[str], reasons: Sequence[str
 
 
 def print_kept(stages: Sequence[KeptAnswers]) -> None:
-    """Print per stage and in all how many stored answers are reused."""
+    """Print how many stored answers are reused: in all, and per stage that computes some."""
     out = console()
     for stage in stages:
         if stage.computed is None:

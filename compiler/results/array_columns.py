@@ -29,7 +29,7 @@ class ArgumentError(ValueError):
 
 
 def check_values(name: str, values: Floats) -> None:
-    """Raise ArgumentError if a column holds a value out of its range; NaN is allowed."""
+    """Raise ArgumentError if a share, rating or option index is out of range; NaN is allowed."""
     if name in SHARES or name.startswith(RATED_BY):
         expected, wrong = "a number between 0 and 1", (values < 0) | (values > 1)
     elif name in INDICES:

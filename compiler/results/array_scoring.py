@@ -103,7 +103,7 @@ def score(
     chosen = _metrics(metrics)
     answers = frame(table)
     cell = _build_cell(answers, "", uncertainties, groups, [*by, *macro_averages, *_fields(chosen)])
-    _check(chosen, [cell], uncertainties)
+    _check_columns(chosen, [cell], uncertainties)
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread():
         for part in make_slices(cell.samples, list(by), resamples, seed, macro_averages):
@@ -205,7 +205,7 @@ def compare(
     if groups is not None and groups not in yours.columns and groups in mine.columns:
         yours = yours.with_columns(mine[groups])
     cells = [_build_cell(answers, name, uncertainties, groups, fields) for answers, name in ((mine, "a"), (yours, "b"))]
-    _check(chosen, cells, uncertainties)
+    _check_columns(chosen, cells, uncertainties)
     one, other = cells
     part = Slice("all", np.arange(one.samples.n), Bootstrap(one.samples.groups, resamples, seed, one.samples.name, "all"))
     family = Family(correction, "study")
@@ -373,7 +373,7 @@ def _of_options(columns: dict[str, Any], probabilities: Any, n_options: Any) -> 
     return {**derived, **columns}
 
 
-def _check(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequence[str]) -> None:
+def _check_columns(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequence[str]) -> None:
     """Raise ArgumentError if a metric reads a column that a cell lacks."""
     for cell in cells:
         for metric in metrics:

@@ -89,7 +89,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
     """
     commit, stages, scored, hashes = _find_score_stage(project, revision, spec)
     paths = [*nested_paths(scored.inputs), *(path for path in nested_paths(scored.outputs) if tables and path.endswith(".parquet"))]
-    objects = {path: _hash(path, hashes, revision) for path in paths}
+    objects = {path: _locked_hash(path, hashes, revision) for path in paths}
     place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
     root = _folder(project, f"{revision}:{spec}", place, objects, pull)
     return Benchmark(results_in(stages.values(), scored, spec, root), tuple(stages.values()))
@@ -102,7 +102,7 @@ def scores_at(project: Project, revision: str, spec: str, pull: bool = False) ->
     """
     commit, _, scored, hashes = _find_score_stage(project, revision, spec)
     path = str(scored.outputs["scores"])
-    return _folder(project, f"{revision}:{spec}", f"{spec}-{commit[:16]}-scores", {path: _hash(path, hashes, revision)}, pull) / path
+    return _folder(project, f"{revision}:{spec}", f"{spec}-{commit[:16]}-scores", {path: _locked_hash(path, hashes, revision)}, pull) / path
 
 
 def _find_score_stage(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
@@ -114,7 +114,7 @@ def _find_score_stage(project: Project, revision: str, spec: str) -> tuple[str, 
     scored = next(writers(stages.values(), "scores"), None)
     if scored is None:
         raise ProjectError(f"{revision}: '{spec}' has no compiled score stage; it has no metrics, or was never compiled there")
-    locked = _locked(project, commit, spec)
+    locked = _lock_entries(project, commit, spec)
     if scored.name not in locked:
         raise ProjectError(
             f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'; name a revision with results"
@@ -141,7 +141,7 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
     return stages
 
 
-def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
+def _lock_entries(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
     """Return {stage name: lock entry} of a spec at a commit; {} without any.
 
     The default spec's entries are in the lock of the root.
@@ -155,7 +155,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
     return {}
 
 
-def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
+def _locked_hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
     """Return (locked path, MD5) of `path` or its nearest locked parent; else ProjectError."""
     for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:

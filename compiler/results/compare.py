@@ -253,7 +253,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 
 
 def _test_of(stage: Stage) -> dict[str, Any]:
-    """Return the test's name, margin, correction and family of a score stage."""
+    """Return a score stage's test (name, margin, correction, family), or the default one."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
     settings = stage.params.get("compare") or Compare().model_dump()

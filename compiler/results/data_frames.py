@@ -14,7 +14,7 @@ from qualm.runners.results.results import Results as Results
 
 
 def load(spec: str | None = None, project: str | Path | None = None) -> Results:
-    """Return the results of a spec that was run; warn if files differ from dvc.lock.
+    """Return the results of a spec that was run; reading a file changed since dvc.lock warns.
 
     Args:
         spec: Its name, or the path of its file; the project's default one without.

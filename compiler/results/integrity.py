@@ -70,7 +70,7 @@ def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
 
 
 def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
-    """Return a sentence if a stage before `shown` has new parameters since its run; or "".
+    """Return a sentence if `shown` or a stage before it has edits since its run, or "".
 
     The stages that it reads from count too.
 

@@ -92,7 +92,11 @@ def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict
 
 
 def _answers(key: str, root: Path, repo: Any) -> dict[str, Any]:
-    """Return {"answers": releases, libraries} of stage `key`, "SPEC/STAGE"; {} if unknown."""
+    """Return the Qualm release, libraries and parts behind a stage's answers.
+
+    The result is {"answers": [...]}, or {} if there is no record or a table has changed
+    since.
+    """
     spec, _, stage = key.partition("/")
     record = read_record(root, spec, stage).get(ANSWERS)
     tables = record.get("tables", {}) if isinstance(record, dict) else {}

@@ -80,9 +80,9 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
 def detectable_differences(
     project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions
 ) -> list[DetectableDifference]:
-    """Return detectable differences per dataset, slice and metric; accuracy by default.
+    """Return detectable differences by dataset, slice and metric, from answers or assumptions.
 
-    It follows from stored answers, or from assumptions about accuracy.
+    Accuracy unless `metrics` names others. Where fewer than two models answered, assumptions stand for answers, about accuracy alone.
 
     Raises:
         ProjectError: neither answers nor samples are there, and no number of questions was named.
@@ -228,7 +228,7 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
 
 
 def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
-    """Return the smallest detectable difference as text, or "none" or "unknown"."""
+    """Return the smallest detectable difference, "none" if groups are too few, or "unknown"."""
     if row.smallest_difference is not None:
         return format_measure(row.smallest_difference)
     from qualm.runners.scoring.limits import FEWEST_GROUPS

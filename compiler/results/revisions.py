@@ -70,7 +70,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
 
 def add_paired_tests(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
-    """Add a paired test to each changed row in place; return level, test and notes.
+    """Add each changed row's paired test in place (None if untestable); return level, notes.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the
     results say (other questions, metrics that count otherwise), a test would be of another change, and is left out.

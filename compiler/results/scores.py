@@ -92,11 +92,11 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return the rows that pass all filters; ProjectError if a filter has an unknown name.
+    """Return rows by filters (default: clean, all questions); ProjectError for unknown names.
 
     Name a metric by label, with or without brackets, or by plugin.
 
-    Without filters these are clean inputs, all questions and macro averages.
+    Without filters these are clean inputs, all questions, macro averages and the main conformal setting.
 
     Raises:
         ProjectError: a filter names something that is not there, with the nearest name.

@@ -129,7 +129,7 @@ def remove_stale_locks(root: Path) -> None:
 
 
 def _may_hold(pid: int, written_at: float) -> bool:
-    """Return whether process `pid` runs and began before time `written_at` (seconds)."""
+    """Return whether process `pid` runs and began before `written_at` (s) or when is unknown."""
     try:
         return is_running(pid) and bool(psutil.Process(pid).create_time() <= written_at + CLOCK_TOLERANCE)
     except psutil.NoSuchProcess:
@@ -139,7 +139,7 @@ def _may_hold(pid: int, written_at: float) -> bool:
 
 
 def mend_lock(path: Path) -> bool:
-    """Drop the last, cut entry of a `dvc.lock` after a kill; return whether it was cut.
+    """Drop the last, cut entry of a `dvc.lock` after a kill; return whether it changed.
 
     DVC restores the stage of the dropped entry from its run cache. A lock that is damaged in another way is left as it is.
     """

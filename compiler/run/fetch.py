@@ -37,7 +37,7 @@ class FetchItem:
 
     what: str
     kind: str
-    """dataset, model or reviews."""
+    """dataset, model, reviews, spec or entry."""
     source: str
     state: str
     """HERE, TO_FETCH, BY_HAND, FAILED or BY_RUN."""
@@ -189,7 +189,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
-    """Return a function from a folder to its missing images; None if all files are fetched."""
+    """Return a function (folder -> images to fetch one by one); None to fetch whole files."""
     params = [(limited(stage.params, limit) if limit else stage.params, stage.seed) for stage in sources]
     if card.fetch is None or not card.fetch.single or not params:
         return None
@@ -226,7 +226,7 @@ def _pin(root: Path, name: str) -> str:
 
 
 def _host(card: Card) -> str:
-    """Return where a card's files are: "hub:OWNER/NAME", or the first host and how many more."""
+    """Return "hub:OWNER/NAME", the first host (and how many more), or the host of the source."""
     if card.fetch is None:
         return card.source.split("/")[2] if "//" in card.source else card.source
     if card.fetch.repo:

@@ -40,7 +40,7 @@ class Recomputation:
     """Answers of a finished spec to be computed again and compared with the old ones."""
 
     def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: AnswerSelection) -> None:
-        """Find the selected answers in store and tables; ProjectError if there are none.
+        """Find the selected answers; ProjectError if they are unknown, out of date, or none.
 
         Raises:
             ProjectError: an unknown sample, variant or model; answers that are out of date or recorded.

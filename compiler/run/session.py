@@ -108,7 +108,7 @@ class Session:
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Fetch the data at `paths`, each tracked by PATH.dvc; return DVC's exit status."""
+        """Pull the data at `paths` (PATH.dvc), or check out without a remote; return the status."""
         files = [f"{path}.dvc" for path in paths]
         command = "pull" if has_default_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))

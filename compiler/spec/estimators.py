@@ -65,7 +65,7 @@ def missing_columns(reads: Iterable[str], model: ModelUse, root: Path) -> Iterat
 
 
 def remedy(model: ModelUse, missing: Iterable[str]) -> str:
-    """Return a hint how to make a model give the `missing` signals; "" if nothing helps."""
+    """Return how to make a model give the `missing` signals, or why it cannot; "" if unknown."""
     parameters = registry.would_give(model.ref.plugin, model.ref.args, missing)
     if why := unsupported_reason(model.preset, parameters or ()):
         return why

@@ -21,7 +21,7 @@ Use = TypeVar("Use", AbstentionUse, ProbeUse)
 
 
 def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Sequence[str]) -> tuple[Use, ...]:
-    """Return the methods of section `abstentions` or `probes`, by label, one per sweep point.
+    """Return uses of section `abstentions` or `probes`, one per sweep point; record problems.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -49,7 +49,7 @@ def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str]
 
 
 def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
-    """Return the spec's abstention methods by label; record those without judges.
+    """Return the spec's abstention methods by label; record a problem if it has no judges.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -124,7 +124,7 @@ def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tupl
 
 
 def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) per calibrator that nothing could use or show."""
+    """Yield (path, message, hint) per calibrator without metric or method, or on scored rows."""
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
         if not use.methods or reader.failures.has_errors("metrics"):
@@ -158,7 +158,7 @@ def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:
 
 
 def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
-    """Return the settings of `conformal:` by label, one per point of their sweeps."""
+    """Return the settings of `conformal:`, one per sweep point, by label; record problems."""
     uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems
     for name, entry in reader.spec.conformal.items():

@@ -45,11 +45,11 @@ SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 def _all_none_or_names(value: Any) -> Any:
     """Return a valid `perturb:` (bool or list of names) unchanged; else raise."""
     if isinstance(value, bool) or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
-        return value if isinstance(value, bool) else _once(value)
+        return value if isinstance(value, bool) else _reject_repeats(value)
     raise PydanticCustomError("perturb", "true, false, or a list of names of perturbations")
 
 
-def _once(value: list[Any]) -> list[Any]:
+def _reject_repeats(value: list[Any]) -> list[Any]:
     """Return a list unchanged; raise PydanticCustomError if an item repeats.
 
     It would be measured or compared twice.
@@ -60,10 +60,10 @@ def _once(value: list[Any]) -> list[Any]:
     return value
 
 
-def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
+def _reject_lone_names(value: list[str | list[str]]) -> list[str | list[str]]:
     """Return a list unchanged; raise if a list in it has fewer than two names."""
     for names in value:
-        if isinstance(names, list) and len(_once(names)) < 2:
+        if isinstance(names, list) and len(_reject_repeats(names)) < 2:
             raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})
     return value
 
@@ -98,7 +98,7 @@ def _is_count(value: Any) -> bool:
 Count = Annotated[int, Gt(0), Le(MAX_NUMBER)]
 Limit = Annotated[Count | dict[Literal["questions", "images", "pairs"], Count | dict[Name, Count]], BeforeValidator(limit)]
 Perturb = Annotated[bool | list[str], BeforeValidator(_all_none_or_names)]
-Once = AfterValidator(_once)
+Once = AfterValidator(_reject_repeats)
 
 
 @dataclass(frozen=True)
@@ -450,7 +450,7 @@ class Calibrators(_Strict):
     """Entry of `calibrators:`: methods that turn confidences into chances of being right."""
 
     methods: list[Any] = Field(min_length=1, description="Recalibration methods.")
-    of: Annotated[list[str | list[str]], Once, AfterValidator(_combined)] = Field(
+    of: Annotated[list[str | list[str]], Once, AfterValidator(_reject_lone_names)] = Field(
         ["confidence"],
         min_length=1,
         description=(

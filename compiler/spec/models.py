@@ -125,7 +125,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Return `args` with a server preset's values for keys not `written`; record faults."""
+    """Return `args` plus a preset's values for keys not `written`; report what it cannot do."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,

@@ -33,7 +33,7 @@ class PromptReader:
     files: set[Path] = field(default_factory=set)
 
     def read(self, value: Any, path: Path_, sweep: bool = False) -> dict[str, dict[str, Any]]:
-        """Return {label: resolved prompt keys} of a sweep; {"": keys} of one prompt; {} if None.
+        """Return {label: prompt keys} of a sweep, {"": keys} of one, {} of None; record faults.
 
         Args:
             value: of the key `prompt`: a name of a file, a mapping, or, with `sweep`, a list of these.
@@ -155,7 +155,7 @@ class PromptReader:
         return []
 
     def _written(self, entries: Sequence[Any], path: Path_, inside: bool = False) -> list[dict[str, Any]]:
-        """Return the valid examples as dicts of set keys; record the others.
+        """Return the well-formed examples as dicts of set keys; record faults and absent images.
 
         Args:
             entries: examples as mappings or checked.

@@ -46,7 +46,7 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
     except ValidationError as error:
         places: set[Path_] = set()
         for detail in error.errors(include_url=False):
-            loc = _real(detail, document.data)
+            loc = _document_path(detail, document.data)
             if loc in places and detail["type"] != "missing":
                 continue  # another branch of the same union
             places.add(loc)
@@ -77,7 +77,7 @@ def sound_part(kind: type[M], document: Document, problems: list[Problem], neede
         try:
             return kind.model_validate(document.data), document
         except ValidationError as error:
-            wrong = {_wrong(detail, _real(detail, document.data)) for detail in error.errors(include_url=False)}
+            wrong = {_path_to_drop(detail, _document_path(detail, document.data)) for detail in error.errors(include_url=False)}
             if () in wrong:
                 return None, document
             document = document.without(wrong)
@@ -87,12 +87,12 @@ def sound_part(kind: type[M], document: Document, problems: list[Problem], neede
 _ROUNDS = 10
 
 
-def _wrong(detail: Any, loc: Path_) -> Path_:
+def _path_to_drop(detail: Any, loc: Path_) -> Path_:
     """Return the path to drop for a Pydantic error: the value's, or a missing key's parent."""
     return loc[:-1] if detail["type"] == "missing" else loc
 
 
-def _real(detail: Any, data: Any) -> Path_:
+def _document_path(detail: Any, data: Any) -> Path_:
     """Return the document path of Pydantic's error location, without union branches."""
     real: list[int | str] = []
     loc = detail["loc"]
@@ -193,7 +193,7 @@ def value(
     except ValidationError as error:
         by_place: dict[Path_, list[Any]] = {}
         for detail in error.errors(include_url=False):
-            by_place.setdefault(_real(detail, raw), []).append(detail)
+            by_place.setdefault(_document_path(detail, raw), []).append(detail)
         for place, details in by_place.items():
             if any(other[: len(place)] == place != other for other in by_place):
                 continue  # an error of another branch of the union

@@ -108,7 +108,7 @@ def load(path: Path, root: Path | None = None) -> Document:
 
 
 def load_leniently(path: Path, root: Path) -> Document:
-    """Return a spec without values that are wrong YAML; mistakes are in `problems`.
+    """Return a spec without invalid YAML values, listed in `problems`; SpecError if no YAML.
 
     Raises:
         SpecError: it cannot be read at all, or is no YAML.
@@ -124,7 +124,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
     if parent is None:
         return document
     try:
-        base = _base(document, parent, path, root, children)
+        base = _load_parent(document, parent, path, root, children)
     except SpecError as error:
         document.problems.extend(error.problems)
         document.sources = {**error.sources, **document.sources}
@@ -142,7 +142,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
     return merged
 
 
-def _base(document: Document, parent: Any, path: Path, root: Path, children: list[Path]) -> Document:
+def _load_parent(document: Document, parent: Any, path: Path, root: Path, children: list[Path]) -> Document:
     """Return the document that `extends:` names; SpecError if unreadable or a circle."""
     at = ("extends",)
     if not isinstance(parent, str) or not parent.isprintable() or len(parent) > MAX_PATH:

@@ -71,7 +71,7 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expected_answer(sample: Mapping[str, Any]) -> str:
-    """Return the right answer as text: option, references, "an abstention" or "".
+    """Return the reference answer as text: option, references, "an abstention" or "".
 
     >>> expected_answer({"choices": ["red", "blue"], "answer_index": 1})
     'B. blue'
@@ -88,7 +88,10 @@ def expected_answer(sample: Mapping[str, Any]) -> str:
 
 
 def given_answer(answer: Mapping[str, Any]) -> str:
-    """Return the answer's text; its option if that is under 2 characters; else "no answer"."""
+    """Return the answer's text, or its option if the text is under 2 characters.
+
+    Without either, "no answer" and the reason, if one is known.
+    """
     text, choices, index = (answer["text"] or "").strip(), answer["choices"] or [], answer.get("predicted")
     if index is not None and 0 <= index < len(choices) and len(text) < 2:
         return option(choices, index)

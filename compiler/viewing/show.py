@@ -73,7 +73,7 @@ def make_site(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> Site:
-    """Return the site of the named specs, or all with results, also at `revisions`.
+    """Return the site of the named or all specs, also at `revisions`; ProjectError if empty.
 
     Args:
         pull: fetch what DVC's cache lacks of the revisions from the default remote.

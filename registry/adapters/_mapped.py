@@ -129,7 +129,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell, a list or a text of one, as a list, [] if empty; else AdapterError."""
+        """Return a cell (list, or list as text) as a list, [] if empty; else AdapterError."""
         if _empty(value):
             return []
         if isinstance(value, str):

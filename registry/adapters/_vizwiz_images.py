@@ -33,7 +33,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def match_images(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({file of image names, matched or set aside: its JSON text}, counts in words).
+    """Match images by question or hash; return ({table file: JSON text}, counts in words).
 
     A question and its ten answers identify an image where one record here and one of today's has them. For the others, where
     `images/NAME` is there, the image of today's release whose hash is the only one close to it counts, or else `images/NAME` itself.

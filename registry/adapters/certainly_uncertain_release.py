@@ -130,7 +130,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError if neither label nor judge says whether a question is answerable.
+    """Raise AdapterError without a label, unless answers are judged or `unlabelled` is set.
 
     Args:
         judged: a judge decides afterwards from the answers.

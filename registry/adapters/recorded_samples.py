@@ -87,7 +87,7 @@ def recorded_samples(
 def _choose_file(
     source: Path, form: str, run: str | None, task: str | None, pictures: str, how: ReadOptions
 ) -> tuple[RecordingFile, Path | None, str]:
-    """Return (file of the questions, table of their images or None, name of the task)."""
+    """Return (question file, table of its images or None, task name); else AdapterError."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
         return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task

@@ -25,7 +25,7 @@ def unk_vqa(
     reason: str = "reason",
     images: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Yield these UNK-VQA splits' questions, answerable and not, in file order.
+    """Yield UNK-VQA's questions, answerable and not, in file order; by default of `test`.
 
     The files are `annt_train.json`, `images-train/`, and likewise. If `answerability.binary` is true, the answer is the one reference.
     Otherwise the question is `answerable: false`, the category is `unanswerable`, and `meta.reason` has the codes of the reasons

@@ -73,7 +73,7 @@ def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
 
 
 def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
-    """Return (index, text, mean rating 1 to 5) of completions rated on all `aspects`; or []."""
+    """Return (index, text, mean rating 1 to 5) of each completion rated on all `aspects`."""
     if isinstance(completions, dict):  # as Parquet has it: a list under each key
         require_record(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
         if not all(isinstance(part, list) for part in completions.values()) or len({len(part) for part in completions.values()}) > 1:

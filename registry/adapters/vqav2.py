@@ -29,7 +29,7 @@ def vqav2(
     complementary: bool = False,
     without_llava: Artifact | None = None,
 ) -> Iterator[Image | Sample]:
-    """Yield the questions of these VQA v2 parts, in file order, ten references each.
+    """Yield VQA v2's questions in file order, with ten references each except in test parts.
 
     The files are `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`,
     `train2014/COCO_train2014_%012d.jpg`, and likewise. `sample_id` is the question's id. Questions on one image are a group. References

@@ -16,7 +16,7 @@ MAX_CANDIDATES = 20
 
 
 def options_for(entry: Entry) -> str | None:
-    """Return the options with which an entry can be read, " -O task=arc" or ""; None if none."""
+    """Return options that make an entry readable, " -O task=arc" or ""; None if none do."""
     card = entry.details
     if card is None or card.adapter is None:
         return None

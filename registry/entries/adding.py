@@ -200,7 +200,7 @@ def _origin(root: Path, source: str) -> Path:
 
 
 def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
-    """Return (folder of the files, problems of refused archive members, names left out).
+    """Unpack if an archive; return (folder, refused members' problems, names left out).
 
     Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
 
@@ -371,7 +371,7 @@ def _publish(
     card: Card,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> Added:
-    """Move `.dvc` file and data into `registry/data`; undo on errors; return `Added`.
+    """Move `.dvc` file and data into `registry/data`; return `Added`, or undo with AddError.
 
     The DVC file is the truth: after a kill between the two, the next `dvc checkout` or `qualm data add` brings the data.
     """

@@ -80,7 +80,7 @@ def _only_https(request: httpx.Request) -> None:
 
 
 def safe_path(folder: Path, name: str) -> Path:
-    """Return the path of `name` inside `folder`; FetchError if it leads outside."""
+    """Return `name` as a path in `folder`; FetchError if it leads outside or cannot be used."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
         raise FetchError(f"{quoted(name)}: expected a printable name inside {folder}, not ending in {PART} or {TAG}; it is not downloaded")
@@ -145,9 +145,12 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
 
 
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
-    """Request a file once; return None if complete, seconds to wait if not; else FetchError.
+    """Request a file, writing it to `target`; return None if complete, else seconds to wait.
 
     0 stands for the usual delay.
+
+    Raises:
+        FetchError: the server refuses, or sends more than was announced.
     """
     part, tag = target.with_name(target.name + PART), target.with_name(target.name + TAG)
     begun, validator = _partial_state(file, part, tag)

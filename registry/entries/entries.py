@@ -21,7 +21,7 @@ Where = Literal["here", "cache", "remote", "missing", "not added", "generated", 
 
 
 class EntryError(Exception):
-    """Error of a missing or unreadable entry: name, candidates, remedy."""
+    """Error of a missing or unreadable entry; the message names near matches or the remedy."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def with_sizes(plan: FetchPlan) -> FetchPlan:
 
 
 def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
-    """Yield (path, address) for those of a card's URLs that the `uses` need.
+    """Yield (path, address) of a card's URLs for `uses`; not archives fetched file by file.
 
     Archives whose files come one by one are left out.
     """
@@ -141,7 +141,7 @@ def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin |
 
 
 def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Download, verify and unpack a plan's files, then add the entry; return `Fetched`.
+    """Download, verify and unpack a plan's files, then add the entry; FetchError on failure.
 
     Killed at any moment, the same call goes on where it was. Once the entry is added, what was fetched is deleted.
 
@@ -177,7 +177,7 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
 
 
 def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Fetch the single files that an entry lacks, keeping those it has; return `Fetched`.
+    """Fetch the single files that an entry lacks, then update the entry; return `Fetched`.
 
     Raises as `fetch` does.
     """

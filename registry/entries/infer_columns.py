@@ -148,7 +148,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted paths of a folder's files, without links; NewCardError if too many.
+    """Return the sorted paths in a folder, without links and junk; NewCardError if too many.
 
     Raises:
         NewCardError: more than `MAX_FILES` files.
@@ -189,7 +189,7 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _fits(folder: Path, name: str, adapter: str) -> bool:
-    """Return whether the head of file `name` looks like a table for this adapter."""
+    """Return whether a JSON or VLMEvalKit file fits this adapter by its head; True for others."""
     try:
         if adapter == "vlmevalkit_tsv":
             return _is_vlmevalkit(folder / name)

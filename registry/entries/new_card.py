@@ -41,7 +41,7 @@ class SamplePreview:
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """Ask about each adapter argument; return {parameter: corrected value}.
+    """Ask about the adapter's arguments; return the proposed ones with the answers put in.
 
     Raises:
         NewCardError: an answer does not name a column, or is of another type.

@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class Parameters(_Strict):
-    """A model's numbers of parameters, in billions."""
+    """A model's published, language and vision parameter counts, in billions."""
 
     published: float
     """From the model's page."""

@@ -119,7 +119,7 @@ def partial_path(path: Path) -> Path:
 
 
 def _move_beside(target: Path, finished: Path) -> Path:
-    """Return `finished`, or its new path if it had to be moved to the target's disk."""
+    """Move `finished` to the target's disk if it is on another; return its path."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished
     near = partial_path(target)

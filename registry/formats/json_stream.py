@@ -164,7 +164,7 @@ def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | 
 
 
 def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
-    """Return (next value,); () if its text is invalid, after calling `bad`."""
+    """Return (next value,); () after passing invalid text to `bad`, without which it raises."""
     try:
         return (reader.value(),)
     except BadTextError as error:
@@ -181,7 +181,7 @@ def _first_byte(path: Path) -> bytes:
 
 
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, value) of each non-empty JSON line; JsonStreamError if invalid.
+    """Yield (line number, value) of non-empty JSON lines; invalid ones go to `bad`, or raise.
 
     Args:
         bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.

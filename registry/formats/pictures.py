@@ -157,7 +157,7 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
             raise HugePictureError(f"{picture.width} × {picture.height}")
         if draft is not None:
             picture.draft("L", draft)
-        _turn(picture)
+        _apply_orientation(picture)
         return as_rgb(picture)
 
 
@@ -248,7 +248,7 @@ def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
         raise PictureError(line or type(error).__name__) from error
 
 
-def _turn(picture: Image) -> None:
+def _apply_orientation(picture: Image) -> None:
     """Rotate an image upright in place by its EXIF orientation; ignore a bad one."""
     from PIL.ImageOps import exif_transpose
 
@@ -264,7 +264,7 @@ def _need_scale(picture: Image) -> None:
 
 
 def as_rgb(picture: Image) -> Image:
-    """Return an opened image's current frame as 8-bit RGB on white.
+    """Return an opened image's current frame as 8-bit RGB on white; else PictureError.
 
     Raises:
         PictureError: its levels have no known scale.

@@ -35,7 +35,7 @@ class ImplausibleReason(str):
 
 
 def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """Return floats of at most 0; ImplausibleReason if one is above 0 or not finite.
+    """Return floats, rounding above 0 cut to 0; ImplausibleReason if higher or not finite.
 
     >>> log_probabilities([-0.5, 0]), log_probabilities([0.00001]), log_probabilities([-1.0, 5.0])
     ([-0.5, 0.0], [0.0], 'a log-probability above 0: 5.0')
@@ -48,7 +48,7 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
-    """Return per position its log-probabilities, highest first; or ImplausibleReason.
+    """Return log-probabilities by position; ImplausibleReason unless each is highest first.
 
     >>> top_log_probabilities([[-0.1, -3], [0.0]]), top_log_probabilities([[-3.0, -0.1]])
     ([[-0.1, -3.0], [0.0]], 'not highest first: [-3.0, -0.1]')
@@ -122,7 +122,7 @@ def probability(value: Any) -> float | ImplausibleReason:
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
-    """Return floats of at least 0 (entropies); ImplausibleReason if one is below.
+    """Return floats, rounding below 0 set to 0; ImplausibleReason if lower or not finite.
 
     >>> at_least_zero([0.5, -0.00001]), at_least_zero([-2226])
     ([0.5, 0.0], 'below 0: -2226.0')

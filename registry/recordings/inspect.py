@@ -47,7 +47,7 @@ _SEEN_FIRST = ("version", "status", "eval", "invalidated", "tags", "metadata")
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    head = _head(path)
+    head = _eval_header(path)
     if not isinstance(head, Mapping) or not isinstance(head.get("task"), str) or "model" not in head:
         return None
     runs = {str(head[k]) for k in ("model", "created", "eval_id", "run_id") if head.get(k)} | {path.parent.name, path.stem}
@@ -72,7 +72,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
         raise RecordingError(f"{path}: {error}") from error
 
 
-def _head(path: Path) -> Any:
+def _eval_header(path: Path) -> Any:
     """Return a log's `eval` object: model, task, ids; None if the file is no log."""
     try:
         if path.suffix == ".eval":

@@ -32,7 +32,7 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
-    """Return the options in the first of `names` that lists some; () if none."""
+    """Return the first list of two or more option texts under one of `names`; () if none."""
     for name in names:
         options = doc.get(name)
         options = options.get("text") if isinstance(options, dict) else options
@@ -72,7 +72,7 @@ def take_options(record: Record, options: Sequence[str], place: int | None = Non
 
 
 def take_lettered_options(record: Record) -> None:
-    """Set a record's options from its prompt's lettered list, if one is its reference."""
+    """Take options from the prompt's lettered list (cut off the question) if one is right."""
     in_prompt = parse_lettered(record.prompt)
     if in_prompt is None or option_index(record.references, in_prompt[1]) is None:
         return

@@ -32,7 +32,7 @@ class SignalError(Exception):
 
 
 def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
-    """Return {column: JSON value} of an answer's non-null signals, except `but`.
+    """Return {column: JSON-ready value} of an answer's non-null signals, except `but`.
 
     Infinities and NaN, which JSON lacks, become text. If `text` is in `but` and null, `no_text` marks that the log's text is not the
     model's.

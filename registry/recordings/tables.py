@@ -60,7 +60,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield (place, {column: cell}) per row of a table, or a Fault; empty cells are None.
+    """Yield (place, {column: cell or None}) or a Fault per table row; else RecordingError.
 
     Raises:
         RecordingError: it is not such a table, or unpacks to too much.
@@ -81,7 +81,7 @@ def columnar_columns(path: Path) -> list[str]:
 
 
 def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file.
+    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; else RecordingError.
 
     Raises:
         RecordingError: the file is damaged, or unpacks to too much.
@@ -203,7 +203,7 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return the column names of a JSON table; [] if it is no table."""
+    """Return a JSON table's column names; [] if its first 64 KiB do not show that it is one."""
     with path.open(encoding="utf-8", errors="replace") as handle:
         start = handle.read(1 << 16)
     bare = start.lstrip()

@@ -9,7 +9,7 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
-    """Return a copy of the scene without the objects at these indices.
+    """Return a copy of the scene without objects at these indices; IndexError for a bad one.
 
     Raises:
         IndexError: the scene has no object of such an index.

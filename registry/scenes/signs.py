@@ -91,7 +91,7 @@ def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """Return a mask (rows, columns) of `n` upright strokes on the middle of an object.
+    """Return a mask (rows, columns) of `n` upright strokes, each 2 units wide, on an object.
 
     Arguments as in `draw_scratches`.
     """

@@ -30,7 +30,7 @@ SHORT = 4
 
 
 def foggy(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Return the image blended into grey, with a tenth of its contrast left."""
+    """Return the image blended into grey, a tenth of its contrast left; `rng` is unused."""
     grey, share = FOG
     return np.rint(grey + share * (pixels.astype(np.float64) - grey)).astype(np.uint8)
 

@@ -176,7 +176,7 @@ def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """Return (attribute, None if the names are equal; a query per object) for indices `pair`."""
+    """Return (drawn attribute, None if the names are equal; a query per object of `pair`)."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))

@@ -117,7 +117,7 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))
     for _ in range(1000):
-        objects = _place(rng, rules, count)
+        objects = _place_objects(rng, rules, count)
         if objects and min(visible_shares(objects, rules)) >= rules.visible:
             break
     else:
@@ -166,7 +166,7 @@ def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
     return shares
 
 
-def _place(rng: np.random.Generator, rules: Level, count: int) -> list[dict[str, Any]] | None:
+def _place_objects(rng: np.random.Generator, rules: Level, count: int) -> list[dict[str, Any]] | None:
     """Draw `count` objects at allowed positions; None if they do not fit."""
     objects: list[dict[str, Any]] = []
     while len(objects) < count:

@@ -113,7 +113,7 @@ def holds(store: Path, md5: str) -> bool:
 
 
 def is_damaged(file: Path, md5: str) -> bool:
-    """Return whether a file's actual MD5 differs from `md5`."""
+    """Return whether a file's MD5 differs from `md5`, whose suffix `.dir` is ignored."""
     return file_md5(file) != md5.removesuffix(".dir")
 
 
@@ -125,7 +125,7 @@ def damaged_objects(root: Path, md5: str) -> list[Path]:
 
 
 def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
-    """Move an output and its damaged cache objects to a new folder; return the folder.
+    """Move an output (if `tree`) and damaged cache objects to a new folder; return the folder.
 
     An output that is a symbolic link is deleted.
 
@@ -154,7 +154,7 @@ def _make_folders(folder: Path) -> Iterator[Path]:
 
 
 def link(store: Path, md5: str, place: Path) -> None:
-    """Link an object of the cache, of a folder all its files, to the free path `place`.
+    """Make symbolic links at the free path `place` to a cached object or a folder's objects.
 
     Hard links or copies replace symbolic links where the system allows none, as Windows does by default.
     """

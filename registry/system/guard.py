@@ -39,7 +39,10 @@ class Guarded:
 
 
 def guard() -> None:
-    """Wrap standard output and error in `Guarded`, unless they are already."""
+    """Wrap standard output and error in `Guarded`, unless they are already.
+
+    Set UTF-8 on Windows. Replace Typer's console if an argument has hidden characters.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, Guarded):

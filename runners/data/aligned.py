@@ -245,7 +245,7 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
 
 
 def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """Return an (n, width) array with list i of a column in row rows[i], padded with NaN.
+    """Return (n, width): list i in row rows[i], padded with NaN; StageError if one is longer.
 
     StageError if a list is longer than `width`.
     """
@@ -266,7 +266,7 @@ def flatten_lists(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
-    """Return the softmax (n, K) over each sample's option logits; NaN rows where undefined.
+    """Return (n, K) softmax of option logits, NaN rows if undefined; StageError on bad counts.
 
     In single precision every step is rounded to float32.
 

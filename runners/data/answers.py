@@ -374,7 +374,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
-    """Return {column: mask of rows with impossible numbers} of a table of parts of answers."""
+    """Return {"logprobs", "entropies", "numbers": mask of rows with impossible values}."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))

@@ -53,7 +53,7 @@ class AssembledPictures:
         return self._made[recipe]
 
     def hashes(self, ids: set[str]) -> dict[str, int | None]:
-        """Return the perceptual hash by image id; None for an image that cannot be decoded.
+        """Return the perceptual hash by image id, None if undecodable; StageError if ids clash.
 
         Raises:
             StageError: two different images have one id.

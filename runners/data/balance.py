@@ -44,7 +44,7 @@ class BalancedDraw:
 
 
 def balance_samples(samples: Samples, is_scored: NDArray[np.bool_], options: Mapping[str, Any]) -> BalancedDraw:
-    """Draw equally many scored samples of each class; keep all samples that are not scored.
+    """Draw `take` scored samples per class, keep all unscored; StageError by `shortfall`.
 
     Within a class, samples are ordered by a hash of seed and id, the first of every group before the second of any. So as many groups as
     possible are drawn, and a larger `take` only adds samples.

@@ -166,7 +166,7 @@ class Variant:
 
 
 def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
-    """Return a Variant, with its plugin loaded, per entry of a stage's parameters, in order.
+    """Return a Variant per entry of a stage's parameters, in order, run-time plugins loaded.
 
     StageError if a plugin declares no valid MODALITY.
 
@@ -218,7 +218,7 @@ def part_seed_id(sample_id: str, number: int) -> str:
 
 
 class VariantSource(Protocol):
-    """Source of samples under a variant whose inputs are not perturbed at run time."""
+    """Source of a variant's samples that were perturbed beforehand, or have another image."""
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return a row's input as perturbed beforehand; None if the variant does not apply to it."""

@@ -38,7 +38,7 @@ class Block:
     """The file of what was inside the model."""
 
     def read_internals(self, internals: Sequence[Internal]) -> Iterator[tuple[NDArray[np.int64], dict[str, pa.ChunkedArray]]]:
-        """Yield ((k,) row numbers, column by name) of model internals, some rows at a time.
+        """Yield ((k,) rows, {column: values}) of model internals by chunk; StageError: no answer.
 
         Nothing comes if none are stored. StageError if a sample has no answer.
 
@@ -107,7 +107,7 @@ def _perturbed(ids: pa.Array, table: pa.Table, of: str, variants: str, n: int, p
 
 
 def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[np.int64]:
-    """Return the (samples, n) row numbers of sampled answers, -1 if absent.
+    """Return (samples, n) row numbers of sampled answers, -1 if absent; StageError if doubled.
 
     StageError if a sample has the same draw twice.
     """

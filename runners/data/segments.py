@@ -100,7 +100,7 @@ class Segments:
         return table
 
     def _drop_invalid(self, name: str, table: pa.Table) -> pa.Table:
-        """Return a segment's valid rows; print once how many others there are."""
+        """Return a segment's valid rows; if `touch`, print once how many others there are."""
         rows = self._sound(table)
         if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
             self._unsound.add(name)

@@ -83,7 +83,7 @@ class StageSelection:
         return marked if self._prompt is None or answer is None else self._ask_if_uncertain(marked, answer, self._prompt)
 
     def _ask_if_uncertain(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
-        """Return a sample that asks by `prompt` if its question is uncertain.
+        """Return a sample that asks, by `prompt`, whether the sample's question is uncertain.
 
         StageError if the sample has options.
         """
@@ -141,7 +141,7 @@ def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
 
 
 def draw_balanced(params: Mapping[str, Any], folder: Path) -> BalancedDraw:
-    """Draw equally many of a written dataset's samples per class, as `balance` of params says."""
+    """Draw equally many samples per class from a written dataset, as `params["balance"]` says."""
     samples = read_samples(params["dataset"], str(folder))
     scored = split_rule(dict(params), params["dataset"]).scored(params["dataset"], samples.table["split"]).to_numpy()
     return balance_samples(samples, scored, params["balance"])

@@ -17,7 +17,7 @@ ALL = "all"
 
 
 def category_name(category: str | None) -> str:
-    """Return a category's name in tables: "" for none, and `all` in quotation marks.
+    """Return a category's name in tables: "" if None, `all` in quotation marks, else itself.
 
     >>> category_name("a/b"), category_name(None), category_name("all")
     ('a/b', '', '“all”')

@@ -24,7 +24,7 @@ _PRIORS = (("without_image", False, True), ("without_question", True, False), ("
 
 
 def finite(tested: ModelUnderTest) -> CheckResult:
-    """Check that all logits of a plain forward pass are finite."""
+    """Check that the logits of the first question's prompt are finite in a plain pass."""
     case = tested.cases[0]
     logits = tested.plain.logits(tested.request(case).prompt, case.image)
     bad = int((~logits.isfinite()).sum())

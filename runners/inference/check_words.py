@@ -131,7 +131,7 @@ def letters(tested: ModelUnderTest) -> CheckResult:
 
 
 def own_answer_words(tested: ModelUnderTest) -> CheckResult:
-    """Show the one-token spellings of yes, no and True; ModelError if a word has none."""
+    """Return a check that lists the tokens of yes, no and True; ModelError if a word has none."""
     from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = tested.request(tested.cases[0]).prompt

@@ -63,7 +63,7 @@ GROW, WAITED = 1.0, 30.0
 
 
 def runs_on_cluster(settings: Settings, model: Any) -> bool:
-    """Return whether the workers of a cluster compute the model's answers."""
+    """Return whether a cluster is set whose workers may compute the model's answers."""
     return bool(settings.cluster) and workers_can_ask(model.client.server if isinstance(model, Remote) else None)
 
 

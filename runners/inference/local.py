@@ -197,7 +197,7 @@ class Loader:
     """Encodes batches for the model on threads, before the model needs them."""
 
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
-        """Prepare batches for an asker.
+        """Store the asker, its store and the work; nothing is encoded yet.
 
         Args:
             store: holds the greedy answers that signals are about.

@@ -100,7 +100,7 @@ def pair_key(premise: str, hypothesis: str) -> bytes:
 
 
 def _rule_logits(premise: str, hypothesis: str) -> Logits | None:
-    """Return the logits of a pair of equal or empty texts; None if the model must decide."""
+    """Return entailment logits for equal texts, contradiction if one is empty, else None."""
     if premise.strip() == hypothesis.strip():
         return FOLLOWS
     return None if premise.strip() and hypothesis.strip() else CONTRADICTS

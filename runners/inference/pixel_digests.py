@@ -73,7 +73,7 @@ class PixelDigestCache:
             self._used.add(key)
 
     def save(self) -> None:
-        """Write the new entries to a file; merge the files if there are many."""
+        """Write new entries to a file; merge many files into one, if large without unused entries."""
         if not self._new:
             return
         # Each run adds a file; where there are many, reading them would cost more than writing one.
@@ -98,7 +98,7 @@ def _code_digest(module: str, *kinds: str) -> str:
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of a variant's code, whether it reads sample ids, questions), or None.
+    """Return (digest of a variant's code, reads sample ids, questions); None without a module.
 
     None for a perturbation without a module. Only perturbations of images have code of their own.
     """

@@ -34,7 +34,10 @@ MAX_LINES = 10
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Ask a server for all missing answer parts, store replies; `proven`: it answered before.
+    """Ask a server for all missing answer parts, store replies; StageError if it fails.
+
+    `proven`: the server answered before, so that its first rejections and answers without
+    log-probabilities do not stop it.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored.
@@ -98,11 +101,11 @@ class Asking:
         self._log.take(outcomes)
 
     def rejection_message(self) -> str:
-        """Return a message if the server has rejected every request so far, else ""."""
+        """Return a message if an unproven server rejected all of its first requests, else ""."""
         return self._log.rejection_message()
 
     def logprobs_warning(self) -> str:
-        """Return a warning if none of the first answers has log-probabilities, else ""."""
+        """Return a warning if none of the first answers has the needed log-probabilities, else ""."""
         return self._log.logprobs_warning()
 
     def finish(self) -> None:

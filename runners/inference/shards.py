@@ -59,7 +59,7 @@ class Shards:
         }
 
     def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
-        """Compute the answers of one batch in a temporary store; return its new segments.
+        """Compute the answers of one batch in a temporary store; return new segments and counts.
 
         Args:
             known: stored answers at the same places, as rows of the store.

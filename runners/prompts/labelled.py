@@ -333,7 +333,7 @@ def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = 
 
 
 def _parse_literal(text: str) -> Any:
-    """Parse a text up to its last bracket as a Python dict or list; None if it is neither."""
+    """Parse a single-quoted Python dict or list, up to its last bracket; None on failure."""
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if end > MAX_LITERAL or "'" not in text[:end]:
         return None

@@ -23,7 +23,7 @@ class PromptError(Exception):
 
 
 def read_prompt(name: str, user_path: str | None = None) -> str:
-    """Return the text of specs/prompts/NAME.md or of the user's file, without comments.
+    """Return a prompt, specs/prompts/NAME.md or a file, without comments; else PromptError.
 
     Raises:
         PromptError: there is no such file.
@@ -36,7 +36,7 @@ def read_prompt(name: str, user_path: str | None = None) -> str:
 
 
 def fill_placeholders(prompt: str, values: Mapping[str, str], where: str) -> str:
-    """Replace every placeholder (`{caption}`) by its value; `where` names the file in errors.
+    """Replace every placeholder (`{caption}`) by its value; PromptError if names do not match.
 
     Raises:
         PromptError: a placeholder without a value, or a value without a placeholder.
@@ -50,7 +50,7 @@ def fill_placeholders(prompt: str, values: Mapping[str, str], where: str) -> str
 
 
 def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
-    """Replace the text under `## ` headings, by title; insert missing sections before them."""
+    """Replace the text under `## ` headings, by title; insert missing ones before the first."""
     for title, body in sections.items():
         headings = list(_HEADING.finditer(prompt))
         place = next((i for i, m in enumerate(headings) if m[1].casefold() == title.casefold()), None)

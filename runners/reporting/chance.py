@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import plugin_of
 
 
 def none_beats_chance(best: Mapping[str, Any]) -> str:
-    """Return a clause if a ranking's best candidate is not better than chance; else "".
+    """Return a clause if a ranking's best is not significantly better than chance; else "".
 
     Args:
         best: The first row of a column of RANKINGS.

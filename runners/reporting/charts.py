@@ -166,7 +166,7 @@ def ranked_dots(rows: Rows, reference: float | None = None) -> str:
 
 
 def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
-    """Return the labels, each shortened to `max_length` characters."""
+    """Return the labels, in order; longer than `max_length`, they are cut and kept distinct."""
     return shorten_names(labels, max_length, lambda label: label if len(label) <= max_length else f"{label[: max_length - 1]}…")
 
 

@@ -17,7 +17,7 @@ FINISHES = ("length", "content_filter", "refusal")
 
 
 def endings_table(results: Report) -> Sheet | None:
-    """Return a table of cut, filtered, refused and empty answers; None if there are none."""
+    """Return a table of cut, filtered, refused and empty clean answers; None if none are."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():

@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the palette: only the models with a colour of their own if these hold `models`.
+    """Return the palette, cut to the models with a colour of their own if these hold `models`.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
@@ -379,7 +379,7 @@ def end_or_value(value: float | None, row: Mapping[str, Any]) -> float:
 
 
 def _numbers_table(frame: pl.DataFrame, row_order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
-    """Return (column headings, rows) of the table of a figure's numbers."""
+    """Return (headings, rows of texts by `row_order` and model) of the table of numbers."""
     models = frame["model"].unique(maintain_order=True).to_list()
     points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(row_order))
     by_cell = {(r["row"], r["model"], r["metric"]): r for r in points.iter_rows(named=True)}

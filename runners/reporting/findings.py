@@ -109,7 +109,7 @@ def _answers(results: Report, dataset: str, label: Label) -> Iterator[str]:
 
 
 def describe_model_count(results: Report, names: Sequence[str]) -> str:
-    """Return a count of models in words, abstaining or recalibrated ones apart."""
+    """Return a count of models in words, with the abstaining versions counted apart."""
     versions = sum(name in results.abstaining for name in names)
     counts = [(len(names) - versions, ""), (versions, say.MODELS_WITH_ABSTENTION)]
     return say.AND.join((say.ONE_MODEL if n == 1 else say.MODELS).format(n=n) + what for n, what in counts if n)
@@ -154,7 +154,7 @@ def unseen_by(baselines: Sequence[str]) -> str:
 
 
 def _unused_shortcuts(results: Report, dataset: str) -> Iterator[str]:
-    """Yield a sentence per shortcut of a dataset that no baseline uses."""
+    """Yield a sentence per overall shortcut that no baseline uses; none with a single model."""
     missing = {"question": "refuser", "picture": "picture_refuser"}
     missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
     for row in results.source.shortcuts(dataset).collect().iter_rows(named=True):

@@ -148,7 +148,7 @@ class Report:
 
     @cached_property
     def palette(self) -> list[str]:
-        """Return the models in the order of their colours: that of the spec, derived models last."""
+        """Return the models in colour order: spec order, with abstaining and baseline models last."""
         names = self.scores["model"].unique(maintain_order=True).to_list()
         return sorted(names, key=lambda m: bool(m in self.abstaining or baseline_model(m)))
 
@@ -292,7 +292,7 @@ class Report:
 
 
 def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
-    """Return metric -> decimals that its narrowest interval supports."""
+    """Return {metric without its brackets: decimals that its narrowest interval supports}."""
     narrowest = (
         rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family()).agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
     )

@@ -50,8 +50,6 @@ def html_page(content: Mapping[str, Any]) -> bytes:
 
     Equal content gives equal bytes. A page with fewer questions says so.
 
-    A page of more than MOST_BYTES shows fewer questions, and says so.
-
     Args:
         content: what `templates/report.html` reads, except for style, script and policy.
     """

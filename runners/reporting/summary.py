@@ -40,7 +40,7 @@ class Summary:
 
 
 def summary(results: Report) -> Summary:
-    """Return the report's first table: models by main metrics, the first of each dataset.
+    """Return the report's first table: main metrics of the first models of each dataset.
 
     At most about MAX_ROWS models in all, two or more per dataset; the note says so.
     """
@@ -67,7 +67,7 @@ def summary(results: Report) -> Summary:
 
 
 def _main(results: Report, dataset: str) -> Iterator[Label]:
-    """Yield the labels of a dataset's main metrics: answers, confidence, estimator, sets."""
+    """Yield labels of a dataset's main metrics: quality, abstention, calibration, AUROC, sets."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
     yield from filter(None, (results.quality(dataset), *(plain.get(name) for name in CENTRAL)))

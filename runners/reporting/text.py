@@ -144,7 +144,7 @@ class Label(LabelParts):
 
     @property
     def family(self) -> str:
-        """Return the label without its conformal or calibrator setting, to group labels by."""
+        """Return the label without its conformal setting; score, estimator or calibrator stay."""
         sweep = f"@{self.sweep}" if self.sweep else ""
         return f"{self.plugin}{sweep}" + (f"[{inner}]" if (inner := self.score or self.estimator or self.calibrator) else "")
 

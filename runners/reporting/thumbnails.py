@@ -15,7 +15,7 @@ MOST_PIXELS = 64_000_000
 
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
-    """Return (image for display, ""), or (None, reason) if it is missing, broken or too large."""
+    """Return (decoded image, ""), or (None, reason) if it is missing, broken or too large."""
     if data is None:
         return None, say.IMAGE_NOT_FOUND
     try:
@@ -35,7 +35,7 @@ def decode_side_by_side(files: Sequence[bytes | None]) -> tuple[Image | None, st
 
 
 def small(picture: Image, side: int) -> str:
-    """Return an image as a data URI, its longer side reduced to `side` pixels."""
+    """Return an image as a JPEG data URI, its longer side reduced to at most `side` pixels."""
     from PIL import Image
 
     picture = picture.copy()

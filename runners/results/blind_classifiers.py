@@ -36,7 +36,7 @@ _SIDE, _GRID = 96, 8
 
 
 def predicts_unanswerable(probability: Floats) -> Bools:
-    """Return (n,) True for questions that a classifier calls unanswerable; NaN is False."""
+    """Return (n,) True where P(unanswerable) exceeds 0.5; NaN is False."""
     refusals: Bools = probability > 0.5
     return refusals
 
@@ -113,7 +113,7 @@ def picture_features(image: PIL.Image.Image) -> Floats:
 
 
 def _grid_cells(values: Floats) -> Floats:
-    """Reshape (_SIDE, _SIDE, ...) values to (rows, pixels, columns, pixels, ...) of the grid."""
+    """Split (_SIDE, _SIDE, ...) values by grid cell: (rows, pixels, columns, pixels, ...)."""
     step = _SIDE // _GRID
     return values.reshape(_GRID, step, _GRID, step, *values.shape[2:])
 

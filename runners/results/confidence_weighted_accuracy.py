@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugin_of_metric: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return rows of FIELDS: (compared metric, confidence-weighted accuracy) of each model.
+    """Return rows of FIELDS, clean only: a compared metric and confidence-weighted accuracy.
 
     One row per model, dataset, slice and compared metric, sorted; clean answers only.
 
@@ -83,7 +83,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) per calibration error from the rows of `correlations`.
+    """Yield (dataset, sentence) per calibration error, from slice `all` of `correlations`.
 
     The sentence puts figure 4b's claim in numbers; it is about the slice `all`.
     """

@@ -108,7 +108,7 @@ class Results:
         return scan(path, TABLES[name])
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return the table `name` as written: `rankings`, `comparisons`, `effects`...
+        """Return table `name` (`rankings`, `effects`...) as written; ProjectError if unknown.
 
         Raises:
             ProjectError: there is none of this name, or it was not made yet.
@@ -164,7 +164,7 @@ class Results:
         return pl.concat(parts, how="diagonal_relaxed")
 
     def verdicts(self, variant: str = CLEAN) -> pl.LazyFrame:
-        """Return a row of VERDICTS per greedy answer that fitted no abstention threshold.
+        """Return VERDICTS of all models' greedy answers, except rows used to fit abstention rules.
 
         The answers are those under one variant, of all models.
         """

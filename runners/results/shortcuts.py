@@ -104,7 +104,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Return the rows with `even`: if each question (image) is as often answerable as not.
+    """Return the rows with `even`: True if each test input is as often answerable as not.
 
     A classifier of that input alone is then right exactly half of the time.
     """
@@ -152,11 +152,11 @@ def _accuracies(
         return counts | _number("", None) | _number("balanced_", None) | {"why": why, "above_limit": None}
     right = (predicts_unanswerable(probability) == truth).astype(np.float64)
     bootstrap = Bootstrap(groups, RESAMPLES, seed, samples.name, category)
-    plain = _measured(bootstrap, right, [np.ones(len(truth), dtype=bool)])
+    plain = _mean_of_shares(bootstrap, right, [np.ones(len(truth), dtype=bool)])
     if truth.all() or not truth.any():
         why = f"one class only: all {len(truth):,} rows to tell of are {'un' * bool(truth.all())}answerable"
         return counts | _number("", plain) | _number("balanced_", None) | {"why": why, "above_limit": None}
-    balanced = _number("balanced_", _measured(bootstrap, right, [truth, ~truth]))
+    balanced = _number("balanced_", _mean_of_shares(bootstrap, right, [truth, ~truth]))
     low = balanced["balanced_low"]
     return counts | _number("", plain) | balanced | {"why": None, "above_limit": None if low is None else low > LIMIT}
 
@@ -176,7 +176,7 @@ def _probability(rows: TrainTestRows, sees: str, unanswerable: Bools, groups: In
     return cross_fitted(groups, unanswerable[rows.learn], within, seed)
 
 
-def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Measured:
+def _mean_of_shares(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Measured:
     """Return the mean share of `right` over `classes` (row masks), also in each resample."""
 
     def mean(counts: Floats) -> Floats:

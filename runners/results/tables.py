@@ -57,7 +57,7 @@ TABLES: Mapping[str, pa.Schema] = {
 
 
 def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
-    """Return a table or folder of tables as a lazy frame with `schema`; empty without a path.
+    """Return tables as a lazy frame with `schema`, empty without a path; RecordError if wrong.
 
     Raises:
         RecordError: the file is missing, damaged, or has other columns or types.
@@ -87,7 +87,7 @@ TEXTS = (
 
 
 def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
-    """Read a plot's CSV file, which must have `columns`; numbers as floats, empty as null.
+    """Read a plot's CSV: numbers as floats, empty as null; StageError if it lacks `columns`.
 
     Raises:
         StageError: the file is not readable, or lacks one of the columns.

@@ -70,7 +70,7 @@ class Answer:
 
 class Respondent:
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
-        """Open the model that answers samples, and the estimator of its uncertainty.
+        """Open the model that answers and the uncertainty estimator; StageError if impossible.
 
         Args:
             ref: the model, as in parameters of an `infer` stage.
@@ -91,7 +91,7 @@ class Respondent:
             raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
-        """Ask the model; return variant name -> sample id -> its Answer."""
+        """Return the model's Answers by variant name and sample id; StageError if it gives none."""
         is_read = "option_logits" in self.gives or self.stage.params.get(IN_WORDS)
         if not is_read and any(s["choices"] for s in dataset.samples):
             raise StageError(
@@ -228,7 +228,7 @@ class Bench:
 
 
 def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, max_samples: int, seed: int) -> DatasetFolder:
-    """Return a dataset of at most `max_samples` scored samples that `modality` fits, by seed.
+    """Return up to `max_samples` samples fitting `modality`, by seed; StageError if none fit.
 
     Args:
         splits: splits of the spec; None for the choice of `qualm.runners.data.splits`.

@@ -43,7 +43,7 @@ def squared_error(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
 
 
 def psnr(error: float) -> float:
-    """Return the PSNR in decibels of a mean squared error; infinite for 0.
+    """Return the PSNR in dB of a mean squared error of values from 0 to 1; infinite for 0.
 
     >>> psnr(0.01)
     20.0

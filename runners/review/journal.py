@@ -33,7 +33,7 @@ def journals_folder(root: Path, entry: str) -> Path:
 
 
 def read_published(root: Path, entry: str) -> list[Decision]:
-    """Return the published decisions of a registry entry; [] if it does not exist.
+    """Return an entry's published decisions, [] without an entry; JournalError if not on disk.
 
     Raises:
         JournalError: it is recorded, but its files are not here.

@@ -66,7 +66,7 @@ class LazyPerturbedFolder(PerturbedFolder):
         self._items: OrderedDict[str, VariantInput | None] = OrderedDict()
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return a perturbed sample; None if the perturbation does not apply to it.
+        """Return a perturbed sample; None if inapplicable; StageError if it cannot be made.
 
         Raises:
             StageError: it cannot be made.

@@ -18,7 +18,7 @@ class ReviewSession:
 
     @property
     def current(self) -> ReviewQuestion | None:
-        """Return the question to decide now; None if all are decided."""
+        """Return the question to decide: one gone back to, or the first open; else None."""
         return self._back_at or next((q for q in self._order if q.sample_id in self._open), None)
 
     @property

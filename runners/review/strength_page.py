@@ -78,7 +78,7 @@ def show_batch(session: StrengthSession, title: str, by: int) -> Drawn:
 
 
 def record_vote(session: StrengthSession, title: str, verdict: str) -> Drawn:
-    """Record a vote, or say why not; return (head, samples) HTML."""
+    """Store a vote on disk, or say why not; return (head, samples) HTML."""
     try:
         session.vote(verdict)
     except VoteError as error:

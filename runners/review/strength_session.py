@@ -92,7 +92,7 @@ class StrengthSession:
         self.bench.answers(values, rows)
 
     def views(self) -> list[SampleView]:
-        """Return the samples on the page, clean and perturbed, with known answers."""
+        """Return the samples on the page, clean and perturbed, with the answers known so far."""
         clean, perturbed = self.bench.cached_answers(None), self.bench.cached_answers(self.values)
         return [self._view(row, clean, perturbed) for row in self.rows]
 

@@ -48,7 +48,7 @@ class BlobCache:
         return raw[32:]
 
     def put(self, key: str, data: bytes, durable: bool = True) -> None:
-        """Store a result; it survives a kill and, if `durable`, a power cut.
+        """Store a result, safe from a kill and, if `durable`, a power cut; StageError on failure.
 
         Raises:
             StageError: the disk is full or cannot be written to; what was kept before stays.

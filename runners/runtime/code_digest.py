@@ -55,7 +55,7 @@ class Engine:
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return whether `part` of a stored answer is outdated when the version of `kind` changes."""
+    """Return whether a new version of `kind` outdates `part`; true if no signal names `kind`."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 

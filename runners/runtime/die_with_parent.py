@@ -55,7 +55,7 @@ def die_with_parent() -> None:
         return
     bind_to_parent()
     keepers = [*parents, *run]
-    ends = [_end_of(pid) for pid in keepers]
+    ends = [_open_pidfd(pid) for pid in keepers]
     if parents != _keepers():  # one of them has ended meanwhile
         _end()
     threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name="lifeline").start()
@@ -107,7 +107,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
     _end()
 
 
-def _end_of(pid: int) -> int | None:
+def _open_pidfd(pid: int) -> int | None:
     """Return a pidfd, readable when a process ends; None if unsupported; exit if it has ended."""
     try:
         return os.pidfd_open(pid)

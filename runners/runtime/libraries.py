@@ -15,7 +15,7 @@ EXACT, MINOR, ANY = ("exact", "minor", "any")
 
 @cache
 def version(library: str) -> str:
-    """Return a library's installed version, read once per process.
+    """Return a library's installed version, cached; PackageNotFoundError if not installed.
 
     Raises:
         PackageNotFoundError: it is not installed; this is looked up each time.
@@ -45,7 +45,7 @@ def series(library: str, version: str) -> str:
 
 
 def are_equal_versions(policy: str, versions: Mapping[str, str], stored: Mapping[str, str]) -> bool:
-    """Return whether two library -> version mappings count as equal by EXACT, MINOR or ANY."""
+    """Return whether two library -> version mappings agree: EXACT, MINOR (`series`) or ANY."""
     if policy == ANY:
         return True
     if policy == EXACT:

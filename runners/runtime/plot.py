@@ -37,7 +37,7 @@ def _step(low: float, high: float, count: int) -> float:
 
 
 def nice_interval(low: float, high: float, count: int = 10) -> Interval:
-    """Widen [low, high] to multiples of a tick step; `count` is the number of ticks.
+    """Round [low, high] outward to multiples of the tick step for about `count` ticks.
 
     >>> nice_interval(0, 0.43)
     (0.0, 0.45)
@@ -70,7 +70,7 @@ def format_percent(values: Sequence[float]) -> list[str]:
 
 
 def format_thousands(values: Sequence[float]) -> list[str]:
-    """Format each number with the suffix k (thousands) or M (millions) if it is large enough.
+    """Format each number by itself, with k (thousands) or M (millions) if it is large enough.
 
     >>> format_thousands([0, 500, 1500, 2e6])
     ['0', '500', '1.5k', '2M']

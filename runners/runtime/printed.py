@@ -102,7 +102,7 @@ class Drawing:
     shapes: list[str] = field(default_factory=list)
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Draw a wrapped legend of ("KIND COLOUR", text); KIND is box, line, dashed or dotted."""
+        """Append a wrapped legend of ("KIND COLOUR", text); KIND: box, line, dashed or dotted."""
         x, y = 0.0, self.height + LABEL
         for swatch, text in entries:
             wide = 20 + len(text) * CHARACTER + 14
@@ -155,7 +155,7 @@ class Drawing:
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """Return the width of each of `columns` panels in a drawing; `left`: width of y labels."""
+    """Return the width of each of `columns` panels, without gaps and y labels (`left`)."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 

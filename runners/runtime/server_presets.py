@@ -108,7 +108,7 @@ REQUIRED_FIELDS = {"logprobs": "top", "truncated_entropies": "top", "partial_p_t
 
 
 def unsupported_reason(preset: Preset | None, parameters: Iterable[str]) -> str:
-    """Return why a server cannot give what these spec parameters ask for; "" if it can."""
+    """Return why a server lacks log-probabilities that these spec parameters need; "" if not."""
     if preset is None or all(getattr(preset, REQUIRED_FIELDS[name]) for name in parameters if name in REQUIRED_FIELDS):
         return ""
     what = "log-probabilities of prompts" if preset.top else "log-probabilities"

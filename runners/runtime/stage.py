@@ -111,7 +111,7 @@ def content_libraries() -> dict[str, str]:
 
 
 def read_record(root: Path, spec: str, name: str) -> dict[str, Any]:
-    """Return the record (JSON) of a stage's last run in this checkout; {} without one."""
+    """Return the record (JSON) of a stage's last run in this checkout; {} if none is readable."""
     try:
         record = json.loads(textfiles.read_text(root / LOCAL / "runs" / spec / f"{name}.json"))
     except (textfiles.TextFileError, ValueError, RecursionError):

@@ -46,7 +46,7 @@ class LabelledEstimator:
 
 
 def labelled_estimator(ref: Mapping[str, Any]) -> LabelledEstimator:
-    """Return the estimator that an entry of a stage's parameter `estimators` describes.
+    """Return the estimator of an `estimators` entry; StageError if it reads unknown columns.
 
     Raises:
         StageError: it reads a column that answers do not have.

@@ -222,7 +222,7 @@ class _CrossingSearch:
         return self._of_all[factor]
 
     def crossing(self, share: float) -> float:
-        """Return the smallest factor >= 0 at which a `share` of draws is above, 0 if at 0 already."""
+        """Return the least factor >= 0 of the gaps at which `share` of draws reach the observed."""
         low, high, least, count = 0.0, 1.0, self._observed - 1e-12, self._draws.shape[1]
         if np.count_nonzero(self._sums(low) >= least) / count >= share:
             return 0.0

@@ -30,7 +30,7 @@ MAX_DELETIONS = 200
 
 @dataclass(frozen=True)
 class RecordedSums:
-    """Columns that a metric sums for one task, as `Recorder.recorded` returns them."""
+    """Facts on the columns that a metric sums for one task (`Recorder.recorded`)."""
 
     widths: tuple[int, ...] = ()
     """Number of columns of each of its sums."""
@@ -41,7 +41,7 @@ class RecordedSums:
     in_bins: bool = False
     """True if a column was summed by bins."""
     is_summed: NDArray[np.bool_] | None = None
-    """(n,) rows that are not 0 in every column summed; None if there are no columns."""
+    """(n,) True for rows that are not 0 in some column summed; None if there are no columns."""
 
 
 class Recorder(Weights):
@@ -53,7 +53,7 @@ class Recorder(Weights):
     """
 
     def __init__(self, *sizes: int) -> None:
-        """Create unit weights for tasks with these numbers of rows; if several, each above 0."""
+        """Create unit weights for tasks of these row counts; several must be positive (unchecked)."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
         object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
@@ -69,7 +69,7 @@ class Recorder(Weights):
     only_sums: bool
 
     def recorded(self) -> list[RecordedSums]:
-        """Return the sums recorded so far, one RecordedSums per task."""
+        """Return a RecordedSums per task: widths of the columns summed, and rows not all 0."""
         widths = tuple(column.shape[1] for column in self.columns)
         same = partial(RecordedSums, widths, self.width, self.only_sums, self.in_bins)
         if not self.columns:

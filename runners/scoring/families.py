@@ -91,7 +91,7 @@ def describe_correction(settings: Mapping[str, Any], study: str = SPANS[STUDY]) 
 
 
 def verdict(p_adjusted: float | None, difference: float | None, higher_is_better: bool | None) -> str:
-    """Return the verdict of a corrected test on b against a: better, worse, different or "".
+    """Return b's verdict against a: better, worse, different (no direction) or "" (not shown).
 
     Empty is no evidence of equality: the two are statistically tied at this number of questions. All that is called better, worse, best
     or clear, on whatever page, comes from here.
@@ -160,7 +160,7 @@ def compared_quantity(compared_by: str | None) -> str:
 
 
 def _metric_of(row: Mapping[str, Any]) -> str:
-    """Return the metric of a row; on the grid of perturbations, without its estimator."""
+    """Return a row's metric label; without its estimator if the row has a `variant`."""
     return str(metric_of(row["metric"]) if "variant" in row else row["metric"])
 
 
@@ -234,7 +234,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 
 
 def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
-    """Return the root mean square on the last axis, more with a heavy tail; NaN is ignored.
+    """Return the RMS on the last axis, or what the .99 quantile implies if larger; skips NaN.
 
     It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole

@@ -35,7 +35,7 @@ def sample_rows(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int
 
 
 def answers_in_words(samples: Samples, table: pa.Table, places: NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[Answered | None]]:
-    """Return (rows of the answers judged as text, each one's judge input or None: unscored).
+    """Return (rows of the answers that judges rate: open or in words, judge inputs or None).
 
     None is an answer without text or without a reference, which stays unscored.
 

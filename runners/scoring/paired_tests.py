@@ -250,7 +250,7 @@ def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margi
 
 
 def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> PairedDifference:
-    """Return the paired difference b minus a, with the smaller of the two group counts."""
+    """Return the paired difference b minus a, with the smaller group count of both sides."""
     groups = min(groups_of_slice if of.groups is None else of.groups for of in (a, b))
     units = min([*(float(groups) if of.units is None else of.units for of in (a, b)), *units_of_classes])
     times = min(len(a.resampled), len(b.resampled))  # of recalibrated confidences one may be refitted less often
@@ -295,7 +295,7 @@ class PairedDifference:
 
     @cached_property
     def error(self) -> float:
-        """Return the standard error; 0 where no group differs from another."""
+        """Return the larger of bootstrap and jackknife standard error; 0 if no group differs."""
         of_bootstrap = standard_error(self.resampled, self.groups) if len(self.resampled) else 0.0
         of_jackknife = jackknife_error(self.deleted) if len(self.deleted) else 0.0
         error = max(of_bootstrap, of_jackknife)
@@ -308,7 +308,7 @@ class PairedDifference:
 
     @cached_property
     def agreement(self) -> float:
-        """Return |value| / sqrt(effective groups): the error if groups count by sign alone."""
+        """Return the error if groups count by sign alone: |value| / sqrt(effective groups)."""
         size = abs(self.value)
         return size / math.sqrt(self.effective_groups) if size > FLAT else 0.0
 

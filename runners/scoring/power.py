@@ -41,7 +41,7 @@ def smallest_difference(error: float, groups: int, level: float, power: float) -
 
 
 def questions_needed(difference: float, questions: int, groups: int, error: float, level: float, power: float) -> int:
-    """Return how many questions show `difference`; `error`: standard error with `questions`."""
+    """Return questions needed to detect `difference`; `error`: standard error at `questions`."""
     enough = groups
     for _ in range(50):  # the error falls with the root of the number; the t quantiles settle at once
         reach = smallest_difference(error * math.sqrt(groups / enough), max(2, enough), level, power)

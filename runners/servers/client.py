@@ -177,7 +177,7 @@ class Client:
             try:
                 if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
                     raise RequestFailedError("was stopped with the others")
-                completion = self._once(body)
+                completion = self._send_once(body)
                 cost = self._settle(completion.usage, most, sent // 4 + received)
                 self._unusable.clear()
                 return completion
@@ -329,7 +329,7 @@ class Client:
             )
         return key
 
-    def _once(self, body: Mapping[str, Any]) -> Completion:
+    def _send_once(self, body: Mapping[str, Any]) -> Completion:
         """Send a request once and return its reply.
 
         Raises:
@@ -416,7 +416,7 @@ class Client:
 
 
 def _drain(queue: SimpleQueue[R]) -> Iterator[R]:
-    """Yield all items of a queue, waiting for the first."""
+    """Wait for a queue's first item; yield it and all others that are already there."""
     yield queue.get()
     while True:
         try:

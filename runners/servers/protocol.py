@@ -59,7 +59,7 @@ def read_usage(reply: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def is_count(value: Any, maximum: int = MAX_TOKENS) -> bool:
-    """Return whether a value is an integer from 0 to `maximum`."""
+    """Return whether a value is an int, not a bool, from 0 to `maximum`."""
     return type(value) is int and 0 <= value <= maximum
 
 

@@ -21,7 +21,7 @@ class RetryPolicy:
     pause: float
 
     def seconds_before(self, attempt: int, retry_after: float | None) -> float:
-        """Return the pause in seconds before a retry (from 1); `retry_after` is the server's wish."""
+        """Return a random pause in seconds before retry `attempt`, from `retry_after` up if given."""
         # At least half of the pause, and by chance: clients that failed together would else come back together.
         longest = min(self.pause * 2 ** (attempt - 1), MAX_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
@@ -89,7 +89,7 @@ class Budget:
         self._change = threading.Condition()
 
     def hold(self, dollars: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
-        """Reserve dollars, waiting for room; return the reservation's key, or WAIT if stopped.
+        """Reserve dollars when there is room; return the key, or WAIT if stopped; else raise.
 
         Raises:
             SpendingLimitError: there never will be room.

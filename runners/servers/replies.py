@@ -116,7 +116,7 @@ def max_reply_bytes(body: Mapping[str, Any]) -> int:
 
 
 def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
-    """Parse the bytes of a server's reply to a request body.
+    """Parse a server's reply to a request body; raise if it is invalid or broken off.
 
     Raises:
         NotAReplyError: it is no JSON at all, such as a page of a proxy.
@@ -168,7 +168,7 @@ def locate_tokens(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
 
 
 def _token_at(pieces: Sequence[bytes], byte_offset: int) -> int | None:
-    """Return the index of the token at a byte offset, blanks before it ignored; or None."""
+    """Return the index of the token that begins at a byte offset, blanks aside; or None."""
     begin = 0
     for number, piece in enumerate(pieces):
         if begin <= byte_offset < begin + len(piece):
@@ -340,7 +340,7 @@ def _finish_reason(raw: Mapping[str, Any]) -> str:
 
 
 def _read_entries(logprobs: Any) -> list[Any] | None:
-    """Return the entry of each token in a choice's `logprobs`; None without any."""
+    """Return each token's entry in `logprobs`, None without; ImpossibleReplyError if invalid."""
     if not isinstance(logprobs, dict):
         return None
     content = logprobs.get("content") or logprobs.get("refusal")
@@ -359,7 +359,7 @@ def _read_entries(logprobs: Any) -> list[Any] | None:
 
 
 def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
-    """Return a token's log-probability, and token -> log-probability of its alternatives.
+    """Return a token's log-probability and {alternative: its own}; else ImpossibleReplyError.
 
     Raises:
         ImpossibleReplyError: the probabilities add up to more than 1, or contradict each other.
@@ -425,7 +425,7 @@ def _is_near(first: float, second: float) -> bool:
 
 
 def _by_bytes(entry: Mapping[str, Any]) -> str:
-    """Return a token's text from its bytes if shown; it may be part of a character."""
+    """Return a token's text from its bytes, else from `token`; may hold part of a character."""
     listed = entry.get("bytes")
     if isinstance(listed, list) and listed and all(is_count(b, 255) for b in listed):
         return bytes(listed).decode("utf-8", "surrogateescape")
@@ -464,7 +464,7 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _excerpt(value: Any) -> str:
-    """Shorten a value for messages."""
+    """Return a value as a short text for messages."""
     if type(value) is int and abs(value) >= 10**20:
         return f"an integer of {value.bit_length()} bits"
     try:

@@ -62,7 +62,7 @@ def run(stage: Stage) -> None:
 
 
 def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], context: PairContext) -> list[Sample]:
-    """Write a recipe's pairs up to the limit, drop the others, and return the samples written."""
+    """Write a recipe's pairs, count those beyond the limit; return samples; StageError if bad."""
     images: set[str] = set()
     ids: set[str] = set()
     samples: list[Sample] = []

@@ -77,7 +77,7 @@ def _check_fits(probes: Sequence[ProbeTask], fits: Mapping[tuple[str, str], Bool
 def _train(
     stage: Stage, probe: ProbeTask, model: str, data: Mapping[str, TrainingData | None], weights: dict[str, Any]
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield (dataset, {label: (facts, probe)}) trained on all or the others; fill `weights`.
+    """Yield per dataset probes trained on all, or (`transfer`) the others too; fill `weights`.
 
     Weights are added to `weights` by LABEL/MODEL[/DATASET]/NAME.
     """

@@ -66,7 +66,7 @@ SECTIONS = (
 
 
 def run(stage: Stage) -> None:
-    """Write the report page, and images with the record and times of the run."""
+    """Write the report page, the run's facts (JSON and SVG), and its times (SVG)."""
     page = render(read_report(stage))
     file = stage.scratch / "report.html"
     file.write_bytes(page)

@@ -118,7 +118,7 @@ def _laid(
 
 
 def _units(coded: Sequence[EncodedExample], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Return (number of shared first tokens, example indices) of groups on one image; 0 alone."""
+    """Return (shared prefix length, example indices) of groups on one image; 0 for one alone."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
         # Negative numbers never equal an `id`: such an example is its own group.

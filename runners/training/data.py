@@ -82,13 +82,13 @@ def judging_question(rng: np.random.Generator, example: QuestionAnswer, as_turn:
     """Return the question whether an answer is right, wrong in half: `as_turn` or as P(True)."""
     question, answer, about = example
     right = bool(rng.random() < 0.5)
-    claim = answer if right else _wrong(rng, answer)
+    claim = answer if right else _wrong_answer(rng, answer)
     if as_turn:
         return f"{question}{ASSISTANT}{claim}{END}{USER}{VERIFY}", "yes" if right else "no", about
     return p_true_prompt(question, claim), "True" if right else "False", about
 
 
-def _wrong(rng: np.random.Generator, answer: str) -> str:
+def _wrong_answer(rng: np.random.Generator, answer: str) -> str:
     """Return a wrong answer of the same kind, or sometimes an abstention."""
     if rng.random() < 0.1:
         return NEITHER[0]

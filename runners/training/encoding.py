@@ -97,7 +97,7 @@ class Encoder:
         return (tuple(ids[0].tolist()), beside), picture
 
     def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Cache an encoding and its image tensors, dropping old ones; return the cached tensors."""
+        """Cache an encoding and image tensors, dropping old images; return the cached tensors."""
         with self._lock:
             self._texts[key] = encoding
             if not picture or image in self._pictures:

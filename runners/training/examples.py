@@ -88,7 +88,7 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True, prompt: Prompt = DEFAULT) -> list[Row]:
-    """Return a dataset's rows with an answer to learn, in order; count the others by `count`.
+    """Return rows with an answer to learn; count the others; if `needed`, raise for none.
 
     Raises:
         FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.

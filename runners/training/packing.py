@@ -47,7 +47,7 @@ def pack(
 
 
 def attention_mask(segment: Any) -> Any:
-    """Return the additive mask (B, 1, L, L) by which a question sees the prefix and itself."""
+    """Return the causal additive mask (B, 1, L, L): a question sees the prefix and itself."""
     import torch
 
     same = segment[:, :, None] == segment[:, None, :]

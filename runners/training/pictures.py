@@ -37,7 +37,7 @@ class ScenePictures:
 
 
 def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
-    """Read scene graphs and images of dataset folders, with labels of each image cell.
+    """Read scenes, images and cell labels of dataset folders; FinetuneError if sizes differ.
 
     Args:
         folders: datasets that the adapter `synthetic_scenes` made.

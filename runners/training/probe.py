@@ -123,7 +123,7 @@ def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> t
 
 
 def best_split(values: Floats) -> float | None:
-    """Return the threshold with least squared error to both means; None if all are equal.
+    """Return the largest value of the lower part of a least-squares split; None if all equal.
 
     >>> best_split(np.array([0.0, 0.1, 1.0, 1.1]))
     0.1

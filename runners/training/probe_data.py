@@ -71,7 +71,7 @@ def probe_task(ref: Mapping[str, Any]) -> ProbeTask:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Answers to train a probe on: n rows, of one dataset or of several."""
+    """A probe's training features, targets and groups: n answers of one or several datasets."""
 
     design: ProbeDesign
     """Features (n, d), and how to train on them."""
@@ -107,7 +107,7 @@ class ProbedAnswers:
     """The file of what was inside the model; None where the probe does not read it."""
 
     def designs(self, variant: str, rows: Bools) -> Iterator[tuple[Ints, ProbeDesign]]:
-        """Yield (row numbers, design) of rows with all columns, by table; none without variant."""
+        """Yield (row numbers, design) per table of the variant, of rows with all columns."""
         where = f"{self.where}, {variant}"
         plain = [name for name in self.probe.reads if not is_internal(name)]
         inside = [parse_internal(name) for name in self.probe.reads if is_internal(name)]

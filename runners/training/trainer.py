@@ -142,7 +142,7 @@ def train(
 
 @contextmanager
 def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
-    """Use one thread for a small model on a CPU, and keep freed memory, within the context."""
+    """Keep freed memory on a CPU, and use one thread there for a small model in the context."""
     before = torch.get_num_threads()
     if device == "cpu":
         keep_memory()
@@ -155,7 +155,7 @@ def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
 
 
 def count_micro_batches(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
-    """Return the number of micro-batches per device and step; 1 if settings give no size."""
+    """Return the micro-batches per device and step, 1 without a size; raise if not shareable."""
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
     if recipe.share is None or not settings.micro_batch:

@@ -24,7 +24,7 @@ def vision_tower(network: Any) -> Any | None:
 
 
 def matching_modules(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
-    """Return the names of modules that match (`vision`: encoder's too; `linear`: Linear only).
+    """Return matching module names (`vision`: encoder's too; `linear`: Linear only), or raise.
 
     Args:
         pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.

@@ -22,7 +22,7 @@ _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def parse_date(text: str) -> datetime.date:
-    """Parse a date such as `2026-01-01`; raise ValueError for another form."""
+    """Parse an ISO 8601 date such as `2026-01-01`; raise ValueError for other texts."""
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:

@@ -30,7 +30,7 @@ def mean_gradients(
     layers: Sequence[int],
     token_from_end: int,
 ) -> list[float]:
-    """Return per answer the mean absolute gradient with respect to a prompt token's states.
+    """Return per answer mean |gradient| of sum H ln p with respect to a prompt token's states.
 
     The gradient of Σ_t H(p_t) ln p_t over the tokens of a span, with the entropies H (nats) held constant, is taken with respect to the
     hidden states of one prompt token. Its absolute values are averaged over all units of all layers.

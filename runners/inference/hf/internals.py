@@ -262,7 +262,7 @@ class RequestedInternals:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """Read answers once more; return per answer its states (layers, tokens, width) or None."""
+        """Read answers of two or more tokens again; return their states (layers, tokens, width)."""
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]

@@ -228,7 +228,7 @@ class HfVlm:
         return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
-        """Return whether prompts on the same images can share a cache; tried once per model."""
+        """Return whether prompts on one or on several images can share a cache; tried once each."""
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)

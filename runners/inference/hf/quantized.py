@@ -48,7 +48,7 @@ def quantization_arguments(owner: str, form: str, dtype: str) -> dict[str, Any]:
 
 
 def verify_quantization(owner: str, form: str, module: Any) -> None:
-    """Raise ModelError unless exactly the language model's linear layers are quantised."""
+    """Raise ModelError unless exactly the LM's linear layers are quantised; pass for `none`."""
     import re
 
     import torch

@@ -77,7 +77,7 @@ class Network:
         return logits[:, -keep:]
 
     def attention_mask(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
-        """Return the attention mask in the form that the module takes.
+        """Return the additive attention mask, or one per kind of layer with a sliding window.
 
         Args:
             mask: (rows, new, cached), what each new token sees of the cache, itself and other new tokens included.

@@ -26,7 +26,7 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
 
 def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Return (2, B, m) P(right) at `at`: fitted with the answer as wrong, and as right."""
+    """Return (2, B, m) P(right) at `at`, fitted with the answer wrong, right; NaN if no rows."""
     values, inverse = np.unique(score, return_inverse=True)
     place = inverse.astype(np.int64)
     drawn = np.asarray(weights, dtype=np.float64)

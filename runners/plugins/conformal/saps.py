@@ -12,7 +12,7 @@ ALSO_KNOWN_AS = ["sorted_aps", "sorted_adaptive_prediction_sets"]
 
 
 def saps(probs: Floats, uniform: Floats, *, weight: Annotated[float, Ge(0)] = 0.1) -> Floats:
-    """Return (n, K) scores: the top probability plus `weight` per rank; u of it at rank 1.
+    """Return (n, K) scores: u * p_max at rank 1, else p_max + (rank - 2 + u) * `weight`.
 
     S(x, y) = u p_max for the likeliest option, else p_max + (rank of y - 2 + u) * weight, rank 1 being the likeliest; equal options have
     the larger rank. Higher = fits worse. The guarantee and u are those of `aps_randomised`; sets can be empty (`empty_set`).

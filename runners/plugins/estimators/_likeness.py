@@ -65,7 +65,7 @@ def jaccard(texts: Sequence[str]) -> Floats:
 
 
 def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
-    """Return (ascending eigenvalues, eigenvectors) of the Laplacian of a likeness matrix.
+    """Return (ascending eigenvalues, eigenvectors) of the normalised Laplacian of `likeness`.
 
     The Laplacian is I - D^(-1/2) W D^(-1/2).
 

@@ -41,7 +41,7 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
 
 
 def weighted_surprises(relevance: Rows, logprobs: Rows) -> Floats:
-    """Return (n,) relevance-weighted surprises in nats; NaN without relevance or on mismatch."""
+    """Return (n,) relevance-weighted mean surprises in nats; NaN if all weigh 0 or mismatch."""
     values = [
         float(-(own * weights).sum() / weights.sum()) if len(own) == len(weights) and weights.sum() > 0 else np.nan
         for weights, own in zip(relevance, logprobs, strict=True)

@@ -19,7 +19,7 @@ def deg_mat(
     similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Return each question's mean dissimilarity over all pairs of its sampled answers.
+    """Return each question's mean dissimilarity of its sampled answers, over all N^2 pairs.
 
     U = trace(N I - D) / N^2 = 1 - sum_ij W_ij / N^2 with W the likeness of N draws and D its row sums, the diagonal (1: a text is like
     itself) included. In [0, 1 - 1/N], higher = more uncertain. Undefined with fewer than two draws.

@@ -64,7 +64,7 @@ def vase(
 
 
 def _cluster_shares(labels: Ints, logprobs: list[Floats], n_clusters: int) -> Floats:
-    """Return (n_clusters,) probability shares; NaN if an answer has no tokens."""
+    """Return (n_clusters,) shares by exp of mean token log-probability; NaN if one has none."""
     if not logprobs or not all(map(len, logprobs)):
         return np.full(n_clusters, np.nan)
     weights = np.bincount(labels, np.exp([row.mean() for row in logprobs]), n_clusters)

@@ -143,20 +143,20 @@ def _metrics(entry: ExportEntry) -> dict[str, float | None]:
     """Return metric -> value: `acc` if options have log-probabilities, else `rating_JUDGE`s."""
     if entry.by_numbers:
         return {} if entry.correct is None else {"acc": float(entry.correct)}
-    return {_label(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}
+    return {_escape_commas(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}
 
 
-def _label(name: str) -> str:
+def _escape_commas(name: str) -> str:
     """Return the name with semicolons for commas, which the harnesses read as separators."""
     return name.replace(",", ";")
 
 
 def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask]) -> dict[str, Any]:
     own = part.recorded is None
-    ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
+    ours = {f"{_escape_commas(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
     numbers = ("metric", "value", "low", "high", "n", "n_unscored")
     better = {row["metric"]: context.higher_is_better.get(metric_of(row["metric"])) for row in context.scores(part)}
-    higher = {_label(name): value for name, value in better.items() if f"{_label(name)},none" in ours}
+    higher = {_escape_commas(name): value for name, value in better.items() if f"{_escape_commas(name)},none" in ours}
     return {
         "results": {t.name: {"alias": t.name, "sample_len": t.n, **t.means(), **ours} for t in tasks},
         "group_subtasks": {t.name: [] for t in tasks},

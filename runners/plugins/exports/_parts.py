@@ -112,7 +112,7 @@ class ExportPart:
 
     @property
     def task(self) -> str:
-        """Return the name of the dataset and variant in other tools."""
+        """Return the slug of "DATASET@VARIANT", or of "DATASET" for the clean variant."""
         return slug(self.dataset if self.variant.name == CLEAN else f"{self.dataset}@{self.variant.name}")
 
 

@@ -36,7 +36,7 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """Return one TrackedRun (for a tracker) per model that has scores or was trained.
+    """Return a TrackedRun per model with scores or training; ExportError if not scored yet.
 
     A spec without metrics has the models that it trained, with a curve and no score.
 

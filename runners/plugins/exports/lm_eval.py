@@ -42,7 +42,7 @@ def lm_eval(context: ExportContext) -> None:
 
 
 def _requests(context: ExportContext, part: ExportPart, entry: ExportEntry) -> list[Row]:
-    """Return a request per option, or for an open question one; [] if its prompt is unknown."""
+    """Return a request per option, or one for an open question ([] if its prompt is unknown)."""
     prompt: Row = {} if entry.prompt is None else {"arg_0": entry.prompt}
     if entry.by_numbers:
         return [prompt | ({"arg_1": f" {LETTERS[i]}"} if part.recorded is None else {}) for i in range(len(entry.choices))]

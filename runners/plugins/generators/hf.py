@@ -187,7 +187,7 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Return prompts (lists of token ids) as rows of a cache; keep their common beginning."""
+        """Read prompts (lists of token ids) into cache rows; keep a long common start for reuse."""
         assert self._network is not None
         shared = list(ids[0][: min(min(common_prefix_length(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
@@ -200,7 +200,7 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generate(self, prompts: Sequence[_Prompt], max_new_tokens: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Return (new token ids of each prompt, its number of tokens), by transformers' own loop.
+        """Return (new token ids per prompt, prompt lengths in tokens), by transformers' own loop.
 
         Returns:
             The new tokens of each prompt, and the number of tokens in each prompt.

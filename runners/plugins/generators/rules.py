@@ -31,7 +31,7 @@ class Rules:
     refusals: str
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: np.random.Generator) -> Contrast | None:
-        """Return a proved pair of questions of a category; None if the scene offers none.
+        """Return a proved question pair, None if the scene has none; ValueError: bad category.
 
         Raises:
             ValueError: no two questions about one scene make this category.

@@ -387,7 +387,7 @@ class _Reply:
 
 
 def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
-    """Return the OptionReading of a reply: the option that it names, or that it abstains.
+    """Return the OptionReading of a reply: the option it names, an abstention, or neither.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [read(r, options).place for r in ("B", "(B) a red cube", "A cat? I think it is C", "It is a Blue ball.", "A or B", "2 cats")]

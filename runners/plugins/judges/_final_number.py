@@ -166,7 +166,7 @@ def _singular(word: str) -> str:
 
 
 def _may_answer(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """Return true if a number has a reference's kind (year, unit's dimension or plain).
+    """Return true if a number has a reference's kind, or is no year and all these are plain.
 
     If all references are plain numbers, every number that is no year may answer.
     """

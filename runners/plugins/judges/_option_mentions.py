@@ -168,7 +168,7 @@ def _boxes_to_lines(text: str) -> str:
 
 
 def first_turn(reply: str, question: str) -> str:
-    r"""Return a reply without turns that a base model invented after it.
+    r"""Return a reply cut before the first invented turn; a repeat of `question` is kept.
 
     >>> first_turn("B\n\nQuestion: What is it?\nAnswer: C", "")
     'B'
@@ -257,7 +257,7 @@ class Options:
                 self._by_first.setdefault(words[0], []).append(i)
 
     def has_its_letter(self, i: int) -> bool:
-        """Return true if the text of option `i` contains its letter: "Point A" of option A."""
+        """Return true if option `i`, of several words, contains its letter: "Point A" of option A."""
         return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:

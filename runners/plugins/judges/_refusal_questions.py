@@ -236,7 +236,7 @@ class Asked:
 
     @cached_property
     def asks_for_unknown(self) -> bool:
-        """Return true if words such as "not", "unknown" or "can it" let a denial answer it."""
+        """Return true if a yes/no question is on ability, or another has "not", "unknown" etc."""
         return (_ABILITY if self.is_yes_or_no else _UNKNOWN).search(self.text) is not None
 
     @cached_property

@@ -919,7 +919,7 @@ def _is_plain_statement(clause: _Clause, parsed: Asked) -> bool:
 
 
 def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return true if clause `i`, or one before it in its sentence, contrasts or guesses.
+    """Return true if a clause of the sentence, up to `i`, contrasts, concludes or guesses.
 
     "But", a conclusion or a guess makes the clause count although an earlier clause abstains.
     """

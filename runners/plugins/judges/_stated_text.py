@@ -165,7 +165,7 @@ class StatedText:
 
 
 def _is_beside_a_place(words_before: Sequence[str]) -> bool:
-    """Return true if words before a mention, nearest first, make it a mere place: "next to"."""
+    """Return true if a mention follows "next to", "near" etc., and earlier "on", "in" etc."""
     beside = 2 if list(words_before[:2]) == ["to", "next"] else int(bool(words_before) and words_before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(words_before[beside:]))
 
@@ -205,7 +205,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return 1 if no rival (another color) is stated, 0 if only a rival is, None if both are."""
+    """Return 0 if only a rival (another color) is stated, None if both are, 1 otherwise."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)
@@ -238,7 +238,7 @@ def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str
 
 
 def words_of_reference(reference: str) -> list[str]:
-    """Return a reference's words as they are searched for in replies."""
+    """Return a reference's normalised words, dates year first, to search for in replies."""
     return words_of(_dates_by_year(reference))
 
 
@@ -256,7 +256,7 @@ def _dates_by_year(text: str) -> str:
 
 
 def _words(sentence: str, sentence_index: int, is_asked: bool) -> Iterator[Word]:
-    """Yield the normalised words of a sentence, in which references are searched for."""
+    """Yield the normalised words of a sentence without articles, to search references in."""
     raws = re.sub(
         r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(_dates_by_year(plain_math(sentence)).split()))
     ).split()

@@ -144,7 +144,7 @@ def yes_or_no(text: str) -> YesNo:
         _, word_said, negated = max(late, key=lambda found: found[0])
         return _said(_OPPOSITE[word_said] if word_said and negated else word_said)
     lines = [line for line in re.split(r"\n+|(?<=[.!?。])\s+", plain) if line.strip()]
-    first = _first(plain) or _first(re.split(r"(?:^|[;.,\n])\s*(?:so|thus|hence|therefore),? ", plain)[-1])
+    first = _leading_yes_or_no(plain) or _leading_yes_or_no(re.split(r"(?:^|[;.,\n])\s*(?:so|thus|hence|therefore),? ", plain)[-1])
     last = polarity(lines[-1]) if len(lines) > 1 else None
     if last is not None:
         return last
@@ -190,7 +190,7 @@ def restated(question: str, text: str) -> YesNo:
     return None if len(negations) > 1 else "no" if negations else "yes"
 
 
-def _first(plain: str) -> YesNo:
+def _leading_yes_or_no(plain: str) -> YesNo:
     """Return the yes or no that a reply begins with; None if with neither."""
     start = re.sub(
         r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
@@ -225,7 +225,7 @@ def _plain(text: str) -> str:
 
 
 def rate_yes_no(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Return a Judgement per reply: 1 if the yes or no that `read` finds is right, else 0.
+    """Return a Judgement per reply: 1 if the yes or no by `read` is right, else 0 or unscored.
 
     A reply that is neither is wrong.
 

@@ -62,7 +62,7 @@ def _sentence(references: list[str]) -> str:
 
 
 def rate_code(reply: str | None, on_failure: str) -> float | None:
-    """Return a reply's code: 0 incorrect, 1 correct, 2 unclear; None if it has none of them.
+    """Return 0 for incorrect, 1 correct, 2 unclear; else None or, by `on_failure`, 2.
 
     >>> [rate_code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

@@ -92,7 +92,7 @@ NumberReading = tuple[int | None, str]
 
 
 class _NumberReader:
-    """Reader of a number from a model's reply to each prompt."""
+    """Asks a language model each prompt and reads a number from its reply."""
 
     def __init__(self, generator: CachedGenerator, max_new_tokens: int) -> None:
         self.generator, self.max_new_tokens = generator, max_new_tokens

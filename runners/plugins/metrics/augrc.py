@@ -36,7 +36,7 @@ def augrc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unce
 
 
 def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
-    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
+    """Return (n,) labels of two contrasted classes: 1 where correctness is at least 0.5."""
     return (correct >= 0.5).astype(np.float64)
 
 

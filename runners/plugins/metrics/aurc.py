@@ -33,7 +33,7 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
 
 
 def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
-    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
+    """Return (n,) labels of two contrasted classes: 1 where `correct` is at least 0.5, else 0."""
     return (correct >= 0.5).astype(np.float64)
 
 

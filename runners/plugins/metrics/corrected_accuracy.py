@@ -116,7 +116,7 @@ def interval(
 
 
 def classes(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> Floats:
-    """Return (n,) 1 for labelled test answers of the rarer kind, right or wrong by people."""
+    """Return (n,) 1 for labelled test answers of the rarer verdict of people, 0 elsewhere."""
     chosen = labelled * (1 - is_calibration)
     right = chosen * (people_rating >= 0.5)
     return min(right, chosen - right, key=np.sum)

@@ -25,7 +25,7 @@ def ece_idk(
     bins: Annotated[int, Ge(1)] = 15,
     convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
 ) -> Floats:
-    """Calibration error (ECE) over the unanswerable questions only.
+    """ECE of confidence against correctness, over the unanswerable questions only.
 
     ECE of confidence against [correct > 0] over rows whose truth is "I don't know", in [0, 1], lower is better. The paper
     names neither bins nor subset; this is the reading that its tables allow. Undefined without unanswerable questions.
@@ -51,7 +51,7 @@ def interval(
     bins: int = 15,
     convention: str = "torchmetrics",
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of the error with these bins, by test inversion."""
+    """Return the (low, high) interval of the error in these bins, inverting a test at `level`."""
     return interval_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, level, bins=bins, convention=convention)
 
 

@@ -71,7 +71,7 @@ def _waves(factor: Floats, place: Floats, first: int, last: int) -> Floats:
 
 
 def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (B,) errors and bandwidths, the last bandwidth below its error; NaN without rows.
+    """Return (B,) errors at the largest bandwidth below its error, and it; NaN without rows.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -173,7 +173,7 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
 def interval(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], level: float, *, rows: str = "test"
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of the error at the sample's bandwidth."""
+    """Return the error's (low, high) interval by groups, with the bandwidth held fixed."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     gap = (correct - confidence)[chosen, None] / len(chosen)
     distance = mean_gap_interval(confidence[chosen], correct[chosen], group[chosen], level)

@@ -60,7 +60,7 @@ def interval(
     cost: float = 1.0,
     threshold: str = "other_half",
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of mean gains, at the thresholds chosen on the sample."""
+    """Return the (low, high) interval of mean gains at the sample's thresholds, by formula."""
     answered = pred_is_idk == 0
     if threshold != "none":
         worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
@@ -75,7 +75,7 @@ def interval(
 def _sums_and_cuts(
     confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
 ) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
-    """Return counts, cumulated worths (B, cuts), best cuts (B,), by half (one if "same")."""
+    """Return by half, or once if "same": counts, cumulated worths (B, cuts), best cuts (B,)."""
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]

@@ -62,7 +62,7 @@ def hallucination_change_correlation(
 def why_undefined(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> str:
-    """Return the reason for an undefined correlation over these rows."""
+    """Return the reason for a correlation known to be undefined; never ""."""
     was_right = clean_correct >= right_from
     rows = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
     hallucinated = was_right & (correct < right_from)

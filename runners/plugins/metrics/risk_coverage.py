@@ -35,7 +35,7 @@ def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form
 
 
 def classes(confidence: Floats, correct: Floats, *, form: str = "trapezoid") -> Floats:
-    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
+    """Return (n,) labels of two contrasted classes: 1 where correctness is at least 0.5."""
     return (correct >= 0.5).astype(np.float64)
 
 

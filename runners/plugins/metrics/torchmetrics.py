@@ -227,7 +227,7 @@ def _takes(metric: str, parameter: str) -> bool:
 
 
 def _torchmetrics_inputs(score: Floats, outcome: Floats, metric: str, positive: str, right_from: float) -> tuple[Floats, NDArray[np.int64]]:
-    """Return (preds clipped to [0, 1], target); both reversed if `positive` is wrong."""
+    """Return (preds clipped to [0, 1], target); reversed if binary and `positive` is wrong."""
     score = np.clip(score, 0.0, 1.0)
     if not metric.startswith("Binary"):
         return score, outcome.astype(np.int64)

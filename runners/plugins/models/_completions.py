@@ -80,7 +80,7 @@ def logprobs_in_prompt(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]
 
 
 def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Return true if `cold` (temperature 0) and `warm` log-probabilities differ in scale.
+    """Return true if log-probabilities, here `cold` and `warm`, depend on the temperature.
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """

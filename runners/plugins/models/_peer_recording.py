@@ -59,7 +59,7 @@ class PeerRecording:
         """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return the GENERATIONS rows that a recording has for SAMPLES; list faults in `left_out`.
+        """Return a recording's GENERATIONS rows for SAMPLES; faults go to `left_out`.
 
         Raises:
             ModelError: no recording of this dataset, or none of its answers.
@@ -228,7 +228,7 @@ class _Answers:
         self._pending: list[Columns] = []
 
     def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
-        """Store an answer and return None; if its key has one, keep that and return its place."""
+        """Store an answer and return None; if its key has one, return its place and whether equal."""
         row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
         if row < len(self._digests):
             return _Before(self._where(row), self._digests[row] == digest)

@@ -103,7 +103,7 @@ class VubRecording:
         self.source, self.run = source, run
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Return a GENERATIONS row with recorded option logits per row of SAMPLES, in order.
+        """Return recorded option logits as GENERATIONS rows, one per sample; else ModelError.
 
         Raises:
             ModelError: the samples are not of this benchmark, or the run holds other questions.

@@ -48,7 +48,7 @@ class BatchedModel(ABC):
     """Prefix of weights that its files may lack."""
 
     def __init__(self, plugin: str, name: str, folder: Path, parameters: Any, dtype: str, context: NliContext) -> None:
-        """Set the model up, without weights; results depend on `parameters` and `dtype`."""
+        """Set up without loading weights; `identity` hashes the model folder and `parameters`."""
         self.folder, self.dtype = folder, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"{plugin} ({name})"
@@ -97,7 +97,11 @@ class BatchedModel(ABC):
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, inputs: Sequence[tuple[str, ...]]) -> Floats | None:
-        """Return a batch's values (n, k); None if out of memory, after lowering the batch size."""
+        """Return a batch's values (n, k), or None if out of memory, after halving the batch.
+
+        Raises:
+            NliError: one input is too large for the memory, or a value is not finite.
+        """
         import torch
 
         batch = self._tokenizer(*_columns(inputs), truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
@@ -124,7 +128,7 @@ class BatchedModel(ABC):
         return found
 
     def load(self) -> None:
-        """Read tokenizer and weights, unless they are loaded already."""
+        """Load tokenizer and weights onto the device, unless already loaded; NliError if unusable."""
         if self._model is not None:
             return
         import transformers

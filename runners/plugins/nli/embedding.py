@@ -52,7 +52,7 @@ def embedding(
 
 
 def pooling_fault(folder: Path, pooling: str) -> str:
-    """Return how `pooling` contradicts the model's files; "" if they agree or say nothing."""
+    """Return how `pooling` contradicts 1_Pooling/config.json; "" if it agrees or is absent."""
     file = folder / "1_Pooling" / "config.json"
     try:
         said = json.loads(file.read_text(encoding="utf-8"))

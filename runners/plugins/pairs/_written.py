@@ -203,7 +203,7 @@ def questions_of(pair: WrittenPair) -> set[str]:
 
 
 def gives_away(question: str, answer: str) -> bool:
-    """Return whether a question contains its answer, other than as a choice ("red or blue?")."""
+    """Return whether a question contains its answer but no "or" (a choice: "red or blue?")."""
     words, text = normalise(answer), f" {normalise(question)} "
     return bool(words) and f" {words} " in text and " or " not in text
 

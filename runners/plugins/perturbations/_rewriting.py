@@ -174,7 +174,7 @@ def _after_arrow(question: str, row: str) -> str:
 
 
 def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
-    """Return the new question's line in a reply or text in JSON; NoPairError if not one."""
+    """Return the only new question in a reply (JSON, labelled or a line); else NoPairError."""
     for value in find_json(clean_reply(reply)):
         if (lone := _only_text(value)) is not None:
             return lone
@@ -205,7 +205,7 @@ def _only_text(value: Any) -> str | None:
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
-    """Return `AMB` and `IVE` -> rewrite in a JSON reply; None where the model found none.
+    """Return {"AMB", "IVE": rewrite or None} of a JSON reply; NoPairError if it is invalid.
 
     Args:
         question: that was to be rewritten.
@@ -301,7 +301,7 @@ def _parts(variant: Any, types: Mapping[str, Any]) -> list[Any]:
 
 
 def _normalise_keys(value: Any) -> Any:
-    """Return a JSON value with keys in lower case, joined by `_`; None if two keys collide."""
+    """Return a JSON value with lower snake-case keys; a dict whose keys collide becomes None."""
     if isinstance(value, list):
         return [_normalise_keys(inner) for inner in value]
     if not isinstance(value, dict):

@@ -108,7 +108,7 @@ def relevance_mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "
 
 
 class Clip:
-    """A CLIP model from a folder, loaded on first use, with a cache of relevance."""
+    """A CLIP model from a folder, loaded on first use; gives cached relevance of image parts."""
 
     def __init__(self, folder: Path, device: str) -> None:
         fault = folder_fault(folder)

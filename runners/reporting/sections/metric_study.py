@@ -21,7 +21,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Return a figure per dataset: confidence-weighted accuracy by other metrics; [] if none."""
+    """Return confidence-weighted accuracy by metric, a figure per dataset with unanswerables."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -75,7 +75,7 @@ def _correlation(results: Report, dataset: str, metric: str) -> str:
 
 
 def category_figures(results: Report) -> list[Figure]:
-    """Return bar charts by category and model, for datasets with at least two categories."""
+    """Return bar charts by category, for datasets with unanswerable ones and two categories."""
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)

@@ -59,7 +59,7 @@ class PairView:
 
 
 def pairs(results: Report, how_many: int) -> list[PairView]:
-    """Return up to `how_many` contrastive pairs to show, most different outcomes first."""
+    """Return up to `how_many` contrastive pairs, most different outcomes first per dataset."""
     datasets = [d for d in results.datasets if has_pairs(results, d)]
     views: list[PairView] = []
     spent = 0
@@ -123,7 +123,7 @@ def _next(turn: Any, chosen: list[str]) -> bool:
 
 
 def _count_outcomes(correctness_by_model: Mapping[str, list[float]]) -> int:
-    """Return how many different outcomes the models have on a pair."""
+    """Return the number of distinct outcomes (correctness in any order) that models have."""
     return len({tuple(sorted(v)) for v in correctness_by_model.values()})
 
 

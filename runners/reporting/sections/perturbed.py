@@ -251,7 +251,7 @@ def _modality_means_table(frame: pl.DataFrame, results: Report) -> Sheet | None:
 
 
 def _means_heading(model: str, dataset: str, metric: str, part: str) -> str:
-    """Return the heading of a row of means; `part`: slice of all samples or of the changed ones."""
+    """Return the heading of a row of means; `part`: all samples, or only the changed ones."""
     over = [say.ONLY_CHANGED_INPUTS] if part == CHANGED else []
     return " · ".join([*(visible(text, 60) for text in (model, dataset, metric)), *over])
 

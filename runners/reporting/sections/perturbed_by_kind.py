@@ -21,7 +21,7 @@ from qualm.runners.scoring.families import stars
 
 
 def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[HeatMap]:
-    """Return a heat map per dataset and metric: perturbations by model and kind of question.
+    """Return hallucination heat maps per dataset and metric: perturbations by model and kind.
 
     Hallucination rates: the paper's Table 5.
     """

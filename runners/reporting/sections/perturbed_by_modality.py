@@ -64,7 +64,7 @@ def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
 
 
 def comparable_rows(means: pl.DataFrame) -> tuple[list[Row], str]:
-    """Return (rows over changed samples where known, else over all; phrase on this or "").
+    """Return (rows of changed samples, or of all where none are known; note on this or "").
 
     A perturbation that leaves most inputs as they are looks harmless over all samples, so those whose input is changed count, where
     it is known which these are.
@@ -101,7 +101,7 @@ def describe_detection(results: Report, means: pl.DataFrame) -> str:
 
 
 def _best(rows: Iterable[Row], results: Report | None = None) -> str:
-    """Return text: each variant's highest value among `rows`, with its interval and ties."""
+    """Return text: each variant's highest value in `rows`, with interval and ties; "" if none."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):

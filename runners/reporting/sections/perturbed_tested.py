@@ -59,7 +59,7 @@ class EffectTests:
         return Sheet(say.SIGNIFICANT_EFFECTS, header, body, groups, note)
 
     def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
-        """Return (significant effects by direction, smallest corrected p-value) as texts."""
+        """Return ("3 ↑ 1 ↓ of 20" significant effects, smallest corrected p with stars) as texts."""
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"

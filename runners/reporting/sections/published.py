@@ -121,7 +121,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) pairs to compare.
+    """Return (report, dataset) pairs to compare, at the end perhaps the mean over datasets.
 
     The mean over datasets is one of them if the published tables have exactly the datasets of the report.
     """

@@ -107,7 +107,7 @@ def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
     over = say.OVER_CHANGED_INPUTS if any(r["value_changed"] is not None for r in rows) else ""
     text += say.HIGHEST.format(measure=measure, over=over, cell=_named(top), value=_stated(top))
     text += say.LOWEST.format(cell=_named(last), value=_stated(last), ties=note)
-    return say.NOT_ADJUSTED.format(text=text) if between(_changed(top)) or between(_changed(last)) else text
+    return say.NOT_ADJUSTED.format(text=text) if between(_interval_over_changed(top)) or between(_interval_over_changed(last)) else text
 
 
 def _over_changed(row: dict[str, Any]) -> float:
@@ -115,14 +115,14 @@ def _over_changed(row: dict[str, Any]) -> float:
     return float(row["value"] if row["value_changed"] is None else row["value_changed"])
 
 
-def _changed(row: dict[str, Any]) -> dict[str, Any]:
+def _interval_over_changed(row: dict[str, Any]) -> dict[str, Any]:
     """Return `value`, `low` and `high` of a row: over changed samples if known, else over all."""
     of = "" if row["value_changed"] is None else "_changed"
     return {"value": _over_changed(row), **{end: row[f"{end}{of}"] for end in ("low", "high")}}
 
 
 def _stated(row: dict[str, Any]) -> str:
-    return rounded(_changed(row)) + aside(between(_changed(row)))
+    return rounded(_interval_over_changed(row)) + aside(between(_interval_over_changed(row)))
 
 
 def _named(row: dict[str, Any]) -> str:

@@ -332,7 +332,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return text: the models that beat the baseline and all blind ones, or it alone; else ""."""
+    """Return text on models that beat the baseline, and which beat all blind ones; else ""."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""

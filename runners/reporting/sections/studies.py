@@ -172,7 +172,7 @@ def _about(results: Report) -> dict[str, dict[str, Any]]:
 
 
 def scale(results: Report) -> list[Figure]:
-    """Return figures of accuracy and set size against model size, by family; [] without sizes."""
+    """Return figures of accuracy and set size by model size; [] if no family has two sizes."""
     title = say.MODEL_SIZE
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():
@@ -273,7 +273,7 @@ def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) 
 
 
 def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
-    """Return the test row of two models on a dataset, with either as `a`; None if undefined."""
+    """Return the stored test row of two models (a, b may be swapped); None if undefined."""
     tests = results.comparisons.filter(
         pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
     )

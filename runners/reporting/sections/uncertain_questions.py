@@ -105,7 +105,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
 
 
 def _asked(results: Report, dataset: str, about: set[str]) -> Sheet | None:
-    """Return a table: each model's best estimator beside asking it; None if none was asked."""
+    """Return a table: best estimator's F1 per model beside its F1 when asked; None if unasked."""
     ids = set(results.samples[dataset]["sample_id"].to_list()) if dataset in results.samples else set()
     answered = {d for model, d, metric in results.cells if metric == SAID}
     ways = [d for d in results.datasets if d in about & answered and set(results.samples[d]["sample_id"].to_list()) == ids]

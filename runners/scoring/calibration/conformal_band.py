@@ -81,7 +81,7 @@ def describe_guarantee(unit: Unit, coverage_band: Band, is_clean: bool = True, s
 
 
 def design_effect(covered: Floats, group: Ints) -> float:
-    """Return the design effect of the groups, at least 1; mean group size if all rows agree."""
+    """Return the design effect, at least 1; mean group size if all rows agree or one group."""
     sizes = np.bincount(group)
     groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
     if not 0 < share < 1 or groups < 2:

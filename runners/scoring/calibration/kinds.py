@@ -105,7 +105,7 @@ class KindOfAnswers:
         return np.asarray(shared)
 
     def columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return (B, n) `confidence`, of options also `predicted`, `correct`; NaN in other rows."""
+        """Return (B, n) `confidence`, for options also `predicted`, `correct`; NaN in other rows."""
         values = self.probabilities(weights, start)
         if values.ndim == 2:
             return {"confidence": _spread(values, self.at, n)}

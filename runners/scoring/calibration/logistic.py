@@ -36,7 +36,7 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
 
 
 def _inverse_temperatures(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:
-    """Return (B,) inverse temperatures with the least log-loss, by safeguarded Newton steps."""
+    """Return (B,) inverse temperatures in 1/50..50 of least log-loss, by safeguarded Newton."""
     times = len(weights)
     low, high = np.full(times, 1 / WIDEST), np.full(times, WIDEST)
     inverse = np.full(times, start)
@@ -110,7 +110,7 @@ def sigmoids(
 def _limit_slopes(
     x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]
 ) -> Floats:
-    """Refit those of (B, 2) `fits` whose slope is outside the limits, in place; return `fits`."""
+    """Refit in place (B, 2) `fits` with slope outside the limits, at the better; return it."""
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits

@@ -24,7 +24,7 @@ def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
 
 
 def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """Minimise each resample's loss from `start`; return ((B, k) last point, (B,) its loss).
+    """Minimise each convex loss by damped Newton steps; return ((B, k) points, (B,) losses).
 
     Callers check whether it converged.
 

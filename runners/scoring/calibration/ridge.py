@@ -11,7 +11,7 @@ from qualm.runners.scoring.calibration.newton import blocks, find_minimum
 
 
 def ridge_fits(score: Floats, right: Floats, weights: Any, l2: float) -> tuple[Floats, Floats]:
-    """Return ((B, d) slopes, (B,) shifts) of least penalised log-loss; NaN if one class only.
+    """Return ((B, d) slopes, (B,) shifts) of least penalised log-loss; NaN without a fit.
 
     The penalty l2 / 2 times the squares of the slopes concerns scores in standard deviations of each resample.
 

@@ -70,7 +70,7 @@ def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Float
 
 
 def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
-    """Fill in `confidence` of open answers: P(yes), else exp(sum of token log-probabilities)."""
+    """Fill in `confidence` of open answers: P(yes) if `table` has it, else exp(sum log p)."""
     rows = samples.rows_of(table["sample_id"], where)
     is_open = samples.n_options[rows] == 0
     if "p_yes" in table.column_names:
@@ -100,7 +100,7 @@ def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, c
 
 
 def _sampled_columns(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
-    """Return (n,) `sampled_correct`, means of sampled answers' ratings, and variances; or {}."""
+    """Return (n,) means of sampled answers' ratings and those means' variances; {} if none."""
     sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
     if not sampled.num_rows:
         return {}

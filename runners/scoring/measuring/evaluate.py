@@ -216,7 +216,7 @@ def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]
 
 
 def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
-    """Return {id(readings): (the metric's value, sums it took)}, all in one call; {} if none."""
+    """Return {id(readings): (metric value, sums it took)} in one call; {} without readings."""
     if not readings:
         return {}
     by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)

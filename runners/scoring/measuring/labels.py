@@ -131,7 +131,7 @@ SHARE = "share@"
 
 
 def main_setting(settings: Sequence[str]) -> str:
-    """Return the main conformal setting: `ours`, else the first outside a study; "" if none."""
+    """Return the main conformal setting: `ours`, else the first (studies last); "" if none."""
     plain = [s for s in settings if not s.startswith(SHARE)] or [*settings, ""]
     return "ours" if "ours" in plain else plain[0]
 

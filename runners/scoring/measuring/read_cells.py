@@ -145,7 +145,7 @@ def _read_held_out(tables: Tables, name: str, model: str, path: str, clean: pa.T
 
 
 def _count_unread_as_wrong(cell: Cell) -> None:
-    """Give a rating of 0 to every answer without one, unless the reason lies in the data."""
+    """Rate every answer without a rating as wrong, in place, unless the data are the reason."""
     assert cell.reasons is not None
     rows = np.arange(cell.samples.n) if cell.asked is None else np.flatnonzero(cell.asked)
     rows = rows[~cell.reasons.by_design(rows)]

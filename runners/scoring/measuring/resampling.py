@@ -24,7 +24,7 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set tasks' `measured.resampled` by redrawn thresholds or fits; else also `deleted`.
+    """Set `measured.resampled` of tasks, and `deleted` unless thresholds or fits are redrawn.
 
     Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
     """

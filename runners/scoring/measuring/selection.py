@@ -134,7 +134,7 @@ class RowSelection:
         return self._evaluated[key]
 
     def content(self, column: Floats) -> bytes:
-        """Return a digest of a column's values."""
+        """Return a digest of all values of a column, cached by the array's identity."""
         if id(column) not in self._contents:
             self._contents[id(column)] = column, blake2b(column.tobytes()).digest()
         return self._contents[id(column)][1]
