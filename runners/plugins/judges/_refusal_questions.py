@@ -63,6 +63,11 @@ _NUMBER = re.compile(
     r"|probability|width|depth|angle|result|measure)\b|\b(?:calculate|compute|estimate|find|solve)\b|\bvalue of\b"
 )
 _COLOR = re.compile(r"\bcolou?rs?\b")
+_COLOR_AS_MARK = re.compile(
+    r"\b(?:same|similar|matching|red|blue|green|yellow|black|white|brown|gr[ae]y|orange|pink|purple) colou?rs?\b"
+    r"|\bcolou?r (?:photo|picture|image|film)"
+)
+_HUES = frozenset({"color", "colour", "shade", "hue", "tone"})
 _WHERE = re.compile(
     r"^(?:\w+ )?where\b|\bwhat (?:city|country|place|location|room|street)\b|\bwhich (?:city|country|place|location|room|street"
     r"|side)\b|\blocation\b|哪里|どこ|어디|\b(?:wo|où|dónde|onde|dove|waar|gdzie|nerede)\b|где"
@@ -196,8 +201,9 @@ class Asked:
 
     @cached_property
     def is_color(self) -> bool:
-        """Return true if a color answers the question."""
-        return _COLOR.search(self.text) is not None
+        """Return true if a color answers the question, unlike "how many colors" or "which has the same color"."""
+        asks_for_other = self.is_how_many or (self.kind and not self.kind & _HUES)
+        return not asks_for_other and _COLOR.search(_COLOR_AS_MARK.sub("", self.text)) is not None
 
     @cached_property
     def is_where(self) -> bool:

@@ -79,6 +79,10 @@ WRITTEN = list(csv.DictReader((Path(__file__).parents[3] / "data" / "abstentions
         ("There are multiple giraffes. Unanswerable", "What is the giraffe doing?", True),
         ("Perhaps eating. Unanswerable", "What is the giraffe doing?", False),
         ("There are multiple giraffes.", "What animals are these?", False),
+        ("It is not clear, but there are three.", "How many colors does the flag have?", False),
+        ("It is not clear, but it is a cat.", "Which animal is of the same color as the car?", False),
+        ("It is not clear, but it is a cat.", "What color is it?", True),
+        ("It is not clear, but it is an apple.", "Which fruit is red in color?", False),
     ],
 )
 def test_declining_depends_on_the_question_too(text, question, declines):
