@@ -70,7 +70,7 @@ class Project:
         if path.suffix in (".yaml", ".yml"):
             return path if path.is_absolute() else Path.cwd() / path
         file = self.root / "specs" / f"{spec}.yaml"
-        if not re.match(NAME_PATTERN, spec) or not (file.exists() or file.is_symlink()):
+        if not re.fullmatch(NAME_PATTERN, spec) or not (file.exists() or file.is_symlink()):
             raise SpecError([Problem(Position(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
         return file
 

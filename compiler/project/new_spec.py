@@ -59,7 +59,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
     """
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")
-    if not re.match(NAME_PATTERN, name):
+    if not re.fullmatch(NAME_PATTERN, name):
         raise ProjectError(f"'{name}' is not a valid name for a spec; use {NAME_RULE}")
     path = project.root / "specs" / f"{name}.yaml"
     if path.exists():

@@ -292,7 +292,7 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
-    what = say.EXPORTED_ANSWERS.format(answers=answers, questions=samples, pairs=len(context.parts))
+    what = say.EXPORTED_ANSWERS.format(answers=answers, questions=samples, parts=len(context.parts))
     if context.results:
         figures, tables = context.counts["figures"], context.counts["tables"]
         what = say.EXPORTED_FIGURES.format(n=figures) if figures else say.EXPORTED_TABLES.format(n=tables)

@@ -509,12 +509,12 @@ class Blind(_Strict):
     refuser: list[str] = Field(
         [],
         min_length=1,
-        description=("Models whose abstentions come from a classifier of the question's words. Rows `MODEL+blind_refuser`."),
+        description=("Models for which a classifier of the question's words also abstains. Rows `MODEL+blind_refuser`."),
     )
     picture_refuser: list[str] = Field(
         [],
         min_length=1,
-        description=("Models whose abstentions come from a classifier of the image. Rows `MODEL+picture_refuser`."),
+        description=("Models for which a classifier of the image also abstains. Rows `MODEL+picture_refuser`."),
     )
     swapped: list[str] = Field(
         [],

@@ -48,7 +48,7 @@ class PromptReader:
         by_label: dict[str, dict[str, Any]] = {}
         for i, entry in enumerate(value):
             name = entry.get(AS) if isinstance(entry, Mapping) else entry
-            if not isinstance(name, str) or not re.match(NAME_PATTERN, name):
+            if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
                 self._problem((*path, i), "expected a name of this prompt in a list", f"add `{AS}: NAME`")
             elif name in by_label:
                 self._problem((*path, i), f"'{name}' is named twice", f"name each once, by `{AS}: NAME`")
@@ -82,7 +82,7 @@ class PromptReader:
 
     def _template(self, text: str, path: Path_) -> str | None:
         """Return a template's text, given or from a file; None and a problem if unreadable."""
-        if re.match(NAME_PATTERN, text):
+        if re.fullmatch(NAME_PATTERN, text):
             folder = prompts_folder()
             if not (folder / f"{text}.md").is_file():
                 there = {file.stem for file in folder.glob("*.md")}

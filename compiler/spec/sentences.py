@@ -91,7 +91,7 @@ STORED_KEPT_AT_MOST = "{stored} kept{origin}, at most {computed} to compute"
 STORED_FROM_VERSION = " from version {version}"
 STORED_N_FROM_VERSION = "{n:,} from version {version}"
 NO_ANSWERS = "0 answers"
-KNOWN_AFTER_FIRST_RUN = "not known before its first run here"
+KNOWN_AFTER_FIRST_RUN = "not known before this stage first runs here"
 KNOWN_AFTER_RUN = "not known before the stage runs: {why}"
 OTHER_SAMPLES = "other samples, splits or seed"
 OTHER_MODEL = "another model, or other code of its plugin"
@@ -394,8 +394,8 @@ HASHES_NOT_COMPARED = "results could not be compared with their recorded hashes:
 RESULT_DIFFERS = "{files} differs from what was recorded in {lock}; `qualm run {spec}` restores it"
 RESULTS_DIFFER = "{files} differ from what was recorded in {lock}; `qualm run {spec}` restores them"
 PUBLISH_REFUSED = "nothing was written; --force writes these results, with a notice that they differ"
-RESULT_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so nothing shows which spec and data made it"
-RESULTS_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so nothing shows which spec and data made them"
+RESULT_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so no hash shows which spec and data made it"
+RESULTS_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so no hash shows which spec and data made them"
 RESULTS_OF_EARLIER_SPEC = (
     "results are of an earlier version of specs/{spec}.yaml or params.yaml ({stage}: {edit}); `qualm plan {spec}` shows what would run"
 )
@@ -406,7 +406,7 @@ DATASET_NOT_HERE = "{dataset}: not on disk; `dvc pull {folder}` or `qualm run {s
 PAIRS_LEFT_OUT = "  left out of the set: {pairs}, {why}"
 LOOK_ALIKE = "  images that look alike across splits (at most {bits} of 64 bits differ): {counts}; {outcome}"
 LOOK_ALIKE_BETWEEN = "{n:,} between {splits}"
-LOOK_ALIKE_LEFT_OUT = "pairs on them were left out"
+LOOK_ALIKE_LEFT_OUT = "those of the earlier split were left out"
 LOOK_ALIKE_KEPT = "kept"
 WITHOUT_LOOKING = "without looking: {column}"
 
@@ -528,7 +528,7 @@ SHARE_THERE_BY_NAME = "all there by name; `--check` clones, pulls and verifies"
 
 # qualm export
 
-EXPORTED_ANSWERS = "{answers:,} answers to {questions:,} questions of {pairs} model and dataset pairs"
+EXPORTED_ANSWERS = "{answers:,} answers to {questions:,} questions in {parts:,} combinations of model, dataset and variant"
 EXPORTED_FIGURES = "{n:,} figures"
 EXPORTED_TABLES = "{n:,} tables"
 EXPORTED_SCORES = "{n:,} scores"

@@ -151,7 +151,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def is_name(text: str) -> bool:
-    return re.match(NAME_PATTERN, text) is not None
+    return re.fullmatch(NAME_PATTERN, text) is not None
 
 
 def _prompt_fault(name: str) -> str:

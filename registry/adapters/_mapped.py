@@ -98,7 +98,7 @@ class Columns:
 
     def _answerable(self, row: Mapping[str, Any], where: str) -> bool:
         if self.answerable and self.unanswerable:
-            raise AdapterError(f"{where}: `answerable` and `unanswerable` both name a column; the card needs one of them")
+            raise AdapterError(f"{where}: `answerable` and `unanswerable` both name a column; keep only one")
         if self.unanswerable:
             return not _truth(row[self.unanswerable], self.unanswerable, where)
         return _truth(row[self.answerable], self.answerable, where) if self.answerable else True

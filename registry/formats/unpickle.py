@@ -87,7 +87,7 @@ class _Dtype:
 
 def _array(kind: object, *_: object) -> Array:
     if kind is not Array:
-        raise _RefusedError(f"it builds an array as {reprlib.repr(kind)}")
+        raise _RefusedError("an array in it is no numpy.ndarray")
     return Array()
 
 

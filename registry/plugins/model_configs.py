@@ -40,7 +40,7 @@ def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> It
     """Yield phrases on the internals in `columns` that a model of this config cannot give."""
     inside = [parse_internal(column) for column in columns if is_internal(column)]
     if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
-        yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"
+        yield f"internals, which this model, read by plain passes, does not give, since {reason}"
         return
     layers = text_of(config).get("num_hidden_layers")
     if isinstance(layers, int):

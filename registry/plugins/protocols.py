@@ -636,7 +636,7 @@ def _meta_faults(declares: Mapping[str, Any], computed: Collection[str]) -> Iter
         near = difflib.get_close_matches(name, known, 1, 0.5)
         yield f"META: unknown field '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
     if not _is_explained(declares.get("interval"), declares.get("why_no_interval")):
-        yield "why_no_interval: expected where interval is 'none', and only there"
+        yield "why_no_interval: expected beside a written interval='none', and only there"
 
 
 def _is_explained(interval: Any, why: Any) -> bool:

@@ -94,7 +94,7 @@ REQUIRED = Required()
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """Names of datasets, models and entries of `registry/data/`."""
 
-NAME_RULE = "letters, digits, '_', '-' and '.', beginning with a letter or digit, at most 64"
+NAME_RULE = "A-Z, a-z, 0-9, '_', '-' and '.', beginning with a letter or digit, at most 64"
 """NAME_PATTERN in words."""
 
 

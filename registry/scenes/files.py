@@ -58,7 +58,7 @@ def _fault(scene: Any) -> str:
             return f"directions: {side}: expected three numbers, got {scene['directions'].get(side)!r:.60}"
         rows = scene["relationships"].get(side)
         if not isinstance(rows, list) or len(rows) != n or not all(isinstance(r, list) and all(j in range(n) for j in r) for r in rows):
-            return f"relationships: {side}: expected a list of objects for each of the {n} objects, got {rows!r:.60}"
+            return f"relationships: {side}: expected {n} lists of object indices below {n}, got {rows!r:.60}"
     return ""
 
 

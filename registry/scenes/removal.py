@@ -16,7 +16,7 @@ def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
     """
     unknown = [i for i in removed if not 0 <= i < len(scene["objects"])]
     if unknown:
-        raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")
+        raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects, counted from 0; there is no {unknown[0]}")
     left = [thing for i, thing in enumerate(scene["objects"]) if i not in removed]
     return {**scene, "objects": left, "relationships": relationships([thing["3d_coords"] for thing in left])}
 

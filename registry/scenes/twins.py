@@ -96,7 +96,7 @@ def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template:
         except ValueError:
             return None
         answers.append(answer[0])
-        proofs.append(f"the first picture allows {answer[0]!r} alone; in the second {why}")
+        proofs.append(f"one image has the only answer {answer[0]!r}; in the other {why}")
     return Twins(scenes, (texts[0], texts[1]), (answers[0], answers[1]), (proofs[0], proofs[1]), queries[0].ask)
 
 

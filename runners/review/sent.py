@@ -41,7 +41,9 @@ def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) ->
             f"expected a variant of dataset '{dataset}', got '{variant}'; there are: {', '.join(v.name for v in job.variants)}"
         )
     if not rows:
-        raise StageError(f"dataset '{dataset}': models answer no sample '{sample}'; its first is '{folder.samples[0]['sample_id']}'")
+        raise StageError(
+            f"dataset '{dataset}' has no sample '{sample}' that models answer; the first one that has is '{folder.samples[0]['sample_id']}'"
+        )
     asker = Asker(job.model, find_engine(job.module), [folder.only(rows[:1])], variants, job.needs, stage)
     cells, broken = asker.survey()
     if not cells:

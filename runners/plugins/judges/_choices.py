@@ -5,9 +5,9 @@ The kinds of evidence are tried in this order; the first that is there decides:
 1. The reply is an option: its letter, its text, or both.
 2. A statement: `Answer: B`, "the answer is (B)", `\boxed{B}`, "I choose B", "B is correct", "is it B? Yes", a last line that is an
    option. Of several the last counts, so that "wait, I mean C" corrects what stands before it.
-3. The beginning: "B. a dog, because ...", unless the reply goes through the options.
-4. A conclusion: "therefore ... B", "B is the most similar".
-5. A percentage for each option, a ranking, a verdict on each.
+3. A percentage for each option, or a ranking.
+4. The beginning: "B. a dog, because ...", unless the reply goes through the options.
+5. A conclusion: "therefore ... B", "B is the most similar"; a verdict on each option.
 6. The only option that is mentioned: by letter, else by text.
 
 Mentions that are denied ("not B", "B does not fit", "rather than B"), supposed ("if B were...") or asked do not count. Where a kind of
@@ -169,7 +169,7 @@ _HEADING = re.compile(r"[\s\-*•#\d.)(]*(?:(?:the )?(?:option|choice|point|imag
 _ONLY = re.compile(r"(?<!not )\b(?:only|solely)\W+(?:the |a |an )?(?:(?:option|choice|point|image|picture|box|answer|photo) )?\W*$")
 _LESS_THAN = re.compile(r"\bless \w+(?: \w+){0,3} than\W*(?:\w+\W+){0,2}$")
 _LAST_LINE = re.compile(
-    rf"[\s\-*•>]*(?:(?:so|thus|therefore|hence|final|then|ok|okay|finally|i'd say|it's|it is|option|choice|final answer|"
+    rf"[\s\-*•>(]*(?:(?:so|thus|therefore|hence|final|then|ok|okay|finally|i'd say|it's|it is|option|choice|final answer|"
     rf"answer)\b[\s,:]*)*{_X}[\s.!)\"'*\]}}]*"
 )
 _CONCLUDES = re.compile(
@@ -364,7 +364,7 @@ class _Reply:
 
     def is_question(self, k: int) -> bool:
         """Return true if sentence `k` is a question, and not a cautious last answer such as "B?"."""
-        if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(self.sentences[k].rstrip("? \n")):
+        if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(re.sub("[?？]", "", self.sentences[k])):
             return False
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
 

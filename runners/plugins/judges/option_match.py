@@ -33,7 +33,7 @@ def option_match(
 
     `harnesses`: the first kind of evidence found decides. 1. The reply is an option's letter, text, or both. 2. It states its answer
     ("the answer is B", `\boxed{B}`, "B is correct", a last line that is an option); the last statement counts, so that "wait, I mean C"
-    corrects. 3. It begins with an option. 4. It gives each option a percentage or a rank. 5. It concludes ("therefore ... B", "B is the
+    corrects. 3. It gives each option a percentage or a rank. 4. It begins with an option. 5. It concludes ("therefore ... B", "B is the
     most similar"). 6. It rejects all options but one. 7. It mentions one option only. Mentions that are denied, supposed or asked do not
     count. A reply that abstains is wrong. One that names several options or none is unscored with `parse_ok` false, or goes to the judge
     `otherwise`; no option is chosen at random. On real replies of eight models it agrees with the benchmarks' authors in 98 to 99%

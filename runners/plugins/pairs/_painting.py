@@ -168,7 +168,7 @@ def prove_removal(target: Target) -> str | None:
         why = prove(target.scene, target.question, target.answer, target.question, reduced)
     except ValueError:
         return None
-    return f"the first picture allows {target.answer!r} alone; in the second {why}"
+    return f"one image has the only answer {target.answer!r}; in the other {why}"
 
 
 def prove_control(target: Target, other: Thing) -> str | None:

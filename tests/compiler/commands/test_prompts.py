@@ -35,7 +35,7 @@ def test_a_local_model_s_text_has_special_tokens_and_names_the_image(made, monke
     ("arguments", "message"),
     [
         (("t", "bose"), "expected a model that is asked, got 'bose'; did you mean 'base'?"),
-        (("t", "--sample", "none"), "models answer no sample 'none'"),
+        (("t", "--sample", "none"), "has no sample 'none' that models answer"),
         (("t", "--variant", "blurr"), "expected a variant of dataset"),
     ],
 )

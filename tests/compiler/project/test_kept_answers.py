@@ -147,7 +147,7 @@ def test_answers_of_several_releases(project, monkeypatch):
 def test_without_a_record_nothing_is_claimed(project):
     shutil.rmtree(project.root / ".qualm/runs")
     edited(project, ("draws: 2", "draws: 3"))
-    assert told(project).why == ("not known before its first run here",)
+    assert told(project).why == ("not known before this stage first runs here",)
 
 
 @pytest.mark.parametrize(

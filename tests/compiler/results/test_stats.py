@@ -176,7 +176,7 @@ def test_what_is_said_below_the_table_in_numbers_of_one_and_of_many() -> None:
     counts["near_duplicates"] = {"distance": 4, "dropped": True, "pairs": 1201, "between": {"train/test": 1200, "train/val": 1}}
     text = printed(counts, 200)
     assert "  left out of the set: 1,200 pairs, near duplicate\n  left out of the set: 0 pairs, review: skip\n" in text
-    assert text.endswith("differ): 1,200 between train/test, 1 between train/val; pairs on them were left out\n")
+    assert text.endswith("differ): 1,200 between train/test, 1 between train/val; those of the earlier split were left out\n")
     assert "recipe" not in text and "without looking" not in text
     counts["near_duplicates"]["pairs"] = 0
     assert "look alike" not in printed(counts)

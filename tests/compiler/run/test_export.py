@@ -68,7 +68,7 @@ def test_everything_clean_by_default(project, tmp_path, capsys):
     run(project, tmp_path / "out" / "deep")
     data = [f"data/{d}-00000-of-00001.parquet" for d in "de"]
     assert files(tmp_path / "out" / "deep") == ["README.md", *data, "generations/m_d.parquet", "generations/m_e.parquet", "scores.parquet"]
-    assert "6 files, 92 answers to 32 questions of 2 model and dataset pairs" in capsys.readouterr().out
+    assert "6 files, 92 answers to 32 questions in 2 combinations of model, dataset and variant" in capsys.readouterr().out
     assert files(tmp_path / "out") == [f"deep/{f}" for f in files(tmp_path / "out" / "deep")]
     text = (tmp_path / "out/deep/README.md").read_text()
     assert "d: {card: synthetic_scenes, test: 10}" in text
@@ -260,7 +260,7 @@ PARTS = {"parts": (1, 2), "results": None, "datasets": {}, "lost": {}}
 @pytest.mark.parametrize(
     ("context", "what"),
     [
-        (PARTS, "1,200 answers to 600 questions of 2 model and dataset pairs"),
+        (PARTS, "1,200 answers to 600 questions in 2 combinations of model, dataset and variant"),
         ({**PARTS, "results": {"scores": "x"}, "counts": Counter(tables=1234)}, "1,234 tables"),
         ({**PARTS, "results": {"scores": "x"}, "counts": Counter(tables=3, figures=2000)}, "2,000 figures"),
         ({**PARTS, "counts": Counter(scores=1001)}, "1,001 scores"),

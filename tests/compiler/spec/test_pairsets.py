@@ -245,7 +245,7 @@ def test_many_recipes_count_towards_the_limit_of_stages(tmp_path: Path) -> None:
         (
             "      - made_up_recipe",
             "      - {made_up_recipe: {dataset: scenes}, as: a/b}\n      - made_up_recipe",
-            "t.yaml:12:49: pairs.ours.recipes[0].as: expected a name of letters, digits, '_', '-' and '.', "
+            "t.yaml:12:49: pairs.ours.recipes[0].as: expected a name of A-Z, a-z, 0-9, '_', '-' and '.', "
             "beginning with a letter or digit, at most 64, got the text 'a/b'",
         ),
         (

@@ -52,7 +52,7 @@ def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -
     assert len(said) == 3
     (folder / "config.json").write_text(json.dumps({"model_type": "mllama"}))
     said = problems(tmp_path, spec)
-    assert len(said) == 4 and all("plain passes, which give none, since the image enters by cross-attention" in line for line in said)
+    assert len(said) == 4 and all("plain passes, does not give, since the image enters by cross-attention" in line for line in said)
 
 
 def test_configs_of_published_models() -> None:

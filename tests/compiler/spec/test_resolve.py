@@ -35,7 +35,7 @@ from tests.compiler.spec.resolving import GOOD, change, problems, resolve
             "scene-vlm-base",
             "../../etc",
             "t.yaml:6:29: models.base.hf_vlm.artifact: "
-            "expected a name of letters, digits, '_', '-' and '.', beginning with a letter or digit, at most 64, got the text '../../etc'",
+            "expected a name of A-Z, a-z, 0-9, '_', '-' and '.', beginning with a letter or digit, at most 64, got the text '../../etc'",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",

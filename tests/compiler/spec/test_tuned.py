@@ -96,7 +96,7 @@ def test_a_fine_tune_begins_from_a_model_of_another_spec(specs: Path) -> None:
         ("t:tuend", "models.m.hf_vlm: 't:tuend': specs/t.yaml makes no model 'tuend' (did you mean 'tuned'?)"),
         ("v:tuned", "models.m.hf_vlm: 'v:tuned': there is no specs/v.yaml"),
         ("u:m", "models.m.hf_vlm: 'u:m': u would read models of each other, in a circle"),
-        ("t:", "models.m.hf_vlm.artifact: expected a name of letters, digits, '_', '-' and '.', beginning with a letter or digit, at most"),
+        ("t:", "models.m.hf_vlm.artifact: expected a name of A-Z, a-z, 0-9, '_', '-' and '.', beginning with a letter or digit, at most"),
     ],
 )
 def test_a_model_that_no_spec_makes(specs: Path, name: str, expected: str) -> None:

@@ -26,7 +26,7 @@ def test_the_file_says_what_transformers_knows(family, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     assert plain_reason(config) == of_transformers(AutoConfig.from_pretrained(folder))
     wrong = list(unavailable_columns(COLUMNS, config))
-    assert bool(wrong) == (family in PLAIN) and all("plain passes, which give none, since" in one for one in wrong)
+    assert bool(wrong) == (family in PLAIN) and all("plain passes, does not give, since" in one for one in wrong)
 
 
 def test_layers_that_there_are_not():

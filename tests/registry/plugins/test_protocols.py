@@ -64,8 +64,8 @@ def test_columns_are_those_that_there_are() -> None:
         ("perturbations", "MODALITY = 'text'\nSTRENGTHS = ('r',)\ndef x(batch, rngs): ...", "STRENGTHS names 'r'; expected"),
         ("perturbations", "MODALITY = 'text'\nKEEPS_ANSWER = 0\ndef x(batch, rngs): ...", "KEEPS_ANSWER: expected True or False, got 0"),
         ("models", "GIVES = 'text'\ndef x(context): ...", "GIVES: expected a list of columns that it gives, got 'text'"),
-        ("metrics", "META = MetricMeta(interval='none')\ndef x(correct, weights): ...", "why_no_interval: expected where interval"),
-        ("metrics", "META = MetricMeta(why_no_interval='w')\ndef x(correct, weights): ...", "why_no_interval: expected where"),
+        ("metrics", "META = MetricMeta(interval='none')\ndef x(correct, weights): ...", "why_no_interval: expected beside a written interval"),
+        ("metrics", "META = MetricMeta(why_no_interval='w')\ndef x(correct, weights): ...", "why_no_interval: expected beside"),
         ("models", "SERVER = 'url'\ndef x(context): ...", "SERVER names 'url'; expected parameters of x: none"),
         ("models", "def x(): ...", "expected positional parameters (context); got none"),
         ("judges", "def x(questions, references): ...", "expected positional parameters (questions, references, predictions)"),
@@ -336,5 +336,5 @@ def test_parameters_that_a_constant_names_in_order() -> None:
     ],
 )
 def test_why_there_is_no_interval_is_said_where_there_is_none(declares: dict[str, str], good: bool) -> None:
-    said = ["why_no_interval: expected where interval is 'none', and only there"]
+    said = ["why_no_interval: expected beside a written interval='none', and only there"]
     assert list(faults("metrics", "x", ["weights"], [], declares, [])) == ([] if good else said)

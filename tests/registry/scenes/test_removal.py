@@ -18,7 +18,7 @@ def test_without_takes_out_what_is_named_and_keeps_the_rest():
     assert left["relationships"] == relationships([o["3d_coords"] for o in left["objects"]])
     assert len(scene["objects"]) == len(left["objects"]) + 1
     assert remove_objects(scene, []) == scene
-    with pytest.raises(IndexError, match="there is no number 99"):
+    with pytest.raises(IndexError, match="there is no 99"):
         remove_objects(scene, [99])
 
 

@@ -34,7 +34,7 @@ def test_each_picture_answers_one_question_and_each_question_is_answered_once(ca
         assert len(set(pair.questions)) == 2
         for k in range(2):
             proof = prove(pair.scenes[k], pair.questions[k], pair.answers[k], pair.questions[k], pair.scenes[1 - k])
-            assert pair.proofs[k] == f"the first picture allows {pair.answers[k]!r} alone; in the second {proof}"
+            assert pair.proofs[k] == f"one image has the only answer {pair.answers[k]!r}; in the other {proof}"
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

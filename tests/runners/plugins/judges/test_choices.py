@@ -211,6 +211,10 @@ def test_a_question_without_options_is_not_scored(on_failure):
         ("The answer is A. Or B.", ""),  # a word joins two options over the end of a sentence
         ("Answer: A. And B.", ""),
         ("Answer: A. Or maybe C.", ""),
+        ("I am not sure.\n(B?)", "B"),
+        ("I am not sure.\n**(B?)**", "B"),
+        ("I am not sure. (B？)", "B"),
+        ("Is it (B?) or (C?)", ""),
         ("The answer is A. B is juice.", "A"),  # without one, another sentence is about another option
         ("The answer is A; B is juice.", "A"),
         ("Answer: A/B", ""),

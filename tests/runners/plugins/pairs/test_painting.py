@@ -199,7 +199,7 @@ def test_a_pair_is_proved_by_its_scene_graph():
     assert possible_answers(parse_query(QUESTION), scene) == ("rubber",) and not possible_answers(
         parse_query(QUESTION), remove_objects(scene, BROWN)
     )
-    assert prove_removal(of_scene()).startswith("the first picture allows 'rubber' alone; in the second ")
+    assert prove_removal(of_scene()).startswith("one image has the only answer 'rubber'; in the other ")
     assert prove_removal(of_scene(objects=CYAN)) is None, "without that the question still has its answer"
     assert prove_removal(of_scene(answer="metal")) is None and prove_removal(of_scene("What now?")) is None
 
