@@ -64,7 +64,7 @@ def test_columns_are_those_that_there_are() -> None:
         ("perturbations", "MODALITY = 'text'\nSTRENGTHS = ('r',)\ndef x(batch, rngs): ...", "STRENGTHS names 'r'; expected"),
         ("perturbations", "MODALITY = 'text'\nKEEPS_ANSWER = 0\ndef x(batch, rngs): ...", "KEEPS_ANSWER: expected True or False, got 0"),
         ("models", "GIVES = 'text'\ndef x(context): ...", "GIVES: expected a list of columns that it gives, got 'text'"),
-        ("metrics", "META = MetricMeta(interval='none')\ndef x(correct, weights): ...", "why_no_interval: expected beside a written interval"),
+        ("metrics", "META = MetricMeta(interval='none')\ndef x(correct, weights): ...", "why_no_interval: expected beside a written"),
         ("metrics", "META = MetricMeta(why_no_interval='w')\ndef x(correct, weights): ...", "why_no_interval: expected beside"),
         ("models", "SERVER = 'url'\ndef x(context): ...", "SERVER names 'url'; expected parameters of x: none"),
         ("models", "def x(): ...", "expected positional parameters (context); got none"),
