@@ -60,7 +60,7 @@ def _compiled(root: Path, spec: str) -> Iterator[Path]:
 
 
 def remove(root: Path, leftover: Leftover) -> None:
-    """Delete a leftover's compiled files and result folders; keep other files."""
+    """Delete a leftover's compiled files, `.gitignore` and result folders; keep the rest."""
     for path in leftover.compiled:
         (root / path).unlink(missing_ok=True)
     for folder in (root / "specs" / leftover.spec / "stages", root / "specs" / leftover.spec):

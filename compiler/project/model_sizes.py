@@ -115,7 +115,7 @@ def size_of_folder(folder: Path) -> Size | str:
 
 
 def _patches_per_token(family: str, config: Mapping[str, Any]) -> float:
-    """Return patches per image token, by configuration or model class; 4 if neither tells."""
+    """Return patches per image token, by `scale_factor` or model class; 4 if neither tells."""
     if isinstance(scale := config.get("scale_factor"), int):
         return float(scale**2)
     return next((patches for prefix, patches in _PATCHES.items() if family.startswith(prefix)), 4.0)

@@ -203,7 +203,7 @@ def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | Non
 
 
 def limited(params: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return a data stage's parameters, its `limit` or `balance` lowered to `limit` questions."""
+    """Return a data stage's parameters with `limit` (per split) or `balance` lowered."""
     if "balance" in params:
         return {**params, "balance": {**params["balance"], "take": min(params["balance"]["take"], largest_take(limit))}}
     before = params["limit"]

@@ -87,7 +87,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class FittedUse(Generic[Entry]):
-    """An abstention method or probe, at one point of its sweep, and its models."""
+    """One point in the sweep of an abstention method or probe, with the models it is for."""
 
     label: str
     plugin: Plugin
@@ -210,7 +210,7 @@ class DatasetUse(DataUse):
 
     @property
     def source(self) -> str | None:
-        """Return the name of the entry that it reads; None if generated."""
+        """Return the name of its folder in registry/data; None for generated data."""
         return self.entry.source or (self.card.name if self.card.layout else None)
 
 

@@ -247,7 +247,7 @@ def contract_file() -> str:
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
-    """Import a plugin's module and return the function named like the plugin."""
+    """Import a plugin's module and return the function with exactly the plugin's name."""
     plugin = get(kind, name)
     function: Callable[..., Any] = getattr(importlib.import_module(plugin.module), name)
     return function

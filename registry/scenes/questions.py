@@ -260,7 +260,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Draw ((question on where one object is, answer, objects), wrong options); or None.
+    """Draw ((where one object is seen from another, answer, objects), other places); or None.
 
     None if no two objects are far enough apart.
     """

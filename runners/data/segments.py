@@ -109,7 +109,7 @@ class Segments:
         return rows
 
     def write(self, table: pa.Table, at: str | None = None) -> str:
-        """Write rows as one segment file, safe from kills and power cuts; return its name.
+        """Write rows as a crash-safe segment named by the time (`at`, else now); return its name.
 
         Args:
             table: of this folder's schema.

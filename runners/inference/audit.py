@@ -359,7 +359,7 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether two top-token texts share the first and half the tokens at each place.
+    """Return whether at each place the first tokens are equal and half of all are shared.
 
     About equally likely tokens change places by rounding.
     """

@@ -84,7 +84,7 @@ def colour_order(models: list[str], palette: list[str]) -> list[str]:
 
 
 def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]:
-    """Return a figure's legend as (colour, text) pairs; [] if the palette has one model."""
+    """Return (colour, text) pairs: one per model, two if these lack colours, [] for one model."""
     order = colour_order(models, palette)
     if len(order) > len(SERIES):
         return [("var(--accent)", say.MODEL_TICKS.format(n=len(models))), ("var(--ink)", say.THEIR_MEAN)]

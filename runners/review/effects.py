@@ -72,7 +72,7 @@ def distance_goal(metric: str, value: float) -> Goal:
 
 
 def share_reading(strength: float, changed: Sequence[bool], n_left_out: int) -> Reading:
-    """Return the share of changed answers with Wilson's interval as a Reading; NaN if none.
+    """Return a Reading of the share of changed answers; without any, NaN in [0, 1].
 
     The interval is [0, 1] without samples.
     """

@@ -24,7 +24,7 @@ from qualm.runners.training.recipe import trainable_model
 
 
 def greedy_answers(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str | None]:
-    """Return a model's greedy answer by (dataset, sample id); None for a reply without one."""
+    """Ask a model for its greedy answers; return {(dataset, sample id): answer or None}."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
         trainable_model(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)

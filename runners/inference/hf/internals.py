@@ -93,7 +93,7 @@ class RequestedInternals:
                 network.taps = None
 
     def start_image_states(self, tensors: dict[str, Any]) -> None:
-        """Prepare to collect image tokens' states in the pass that reads these tensors."""
+        """Note where these tensors have image tokens, so that their states are kept in the pass."""
         if any(what.of_picture for what, _ in self.states.values()) and any(name.startswith("pixel") for name in tensors):
             self._taps.picture = tensors["input_ids"] == self.model.picture_token
 

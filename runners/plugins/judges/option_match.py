@@ -61,7 +61,7 @@ def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionRe
 
 
 def find_option(prediction: str, choices: Sequence[str]) -> int | None:
-    """Return the index of the option that a reply names by MMBench's rule; None if not one.
+    """Return the index of the one option that MMBench's rule reads in a reply, else None.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [find_option(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]

@@ -30,7 +30,7 @@ def nll(
     floor: Annotated[float, Ge(0), Lt(0.5)] = 2.220446049250313e-16,
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """Negative log-likelihood of the outcomes (log-loss, cross-entropy), in nats.
+    """Mean negative log-likelihood of the outcomes (log loss, cross-entropy), in nats.
 
     `answer`: -mean(correct ln confidence + (1 - correct) ln(1 - confidence)). `options`: -mean ln p of the right option. From 0, no upper
     bound, lower is better; a proper score, in which one sure and wrong answer weighs as much as hundreds of others. Undefined without rows,

@@ -65,7 +65,7 @@ def interval(
     mean: str = "arithmetic",
     by: str = "category",
 ) -> tuple[float, float]:
-    """Return the (low, high) interval of a mean over types, reference answers weighing alike."""
+    """Return the (low, high) interval of `normalised_mean_per_type`, arithmetic or harmonic."""
     _, place, count = np.unique(np.stack([kinds, answers]), axis=1, return_inverse=True, return_counts=True)
     return mean_of_types_interval(correct, 1 / count[place.ravel()], kinds, group, level, lambda accuracies: over_types(accuracies, mean))
 

@@ -109,6 +109,6 @@ def variant_heading(variant: str, variant_facts: dict[str, Any]) -> tuple[str, s
 
 
 def colour_scale(frame: pl.DataFrame) -> float:
-    """Return the largest absolute value of `frame`, at least 0.2, so that noise looks small."""
+    """Return the largest absolute number in column `value`, or 0.2 if that is larger."""
     values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
     return float(max([0.2, *values]))
