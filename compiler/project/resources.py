@@ -97,16 +97,17 @@ class MemoryEstimate:
 def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
     """Return the estimated bytes on the device for `batch` questions at once, by use.
 
-    cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
-    about the answer is read from a copy of it; activations = batch x 16 x the larger of prompt x hidden width and patches x the image
-    encoder's width, for the encoder is done before the prompt is read; logits = batch x answers x vocabulary x 3 at float32.
+    cache = batch x (prompt + answers x new tokens) x bytes of a token; while the answer is read again or asked about, also batch x (prompt
+    + answer + question about it), since that is done on a copy of the prompt's entries; activations = batch x 16 x the larger of
+    prompt x hidden width and patches x the image encoder's width, for the encoder is done before the prompt is read; logits =
+    batch x answers x vocabulary x 3 at float32.
     """
-    copies = 2 if work.follow else 1
     # The prompt is cached once for all answers of a question; each answer adds only its own tokens.
-    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.draw_tokens if work.follow else 0)
+    row = work.prompt + work.answers * work.max_new_tokens
+    copied = work.prompt + FOLLOWED + work.max_new_tokens + work.draw_tokens if work.follow else 0
     return MemoryEstimate(
         size.weight_bytes(dtype, quantisation),
-        copies * batch * row * size.cache_bytes(dtype),
+        batch * (row + copied) * size.cache_bytes(dtype),
         batch * max(work.prompt * size.hidden, work.image_tokens * size.patches * size.vision_width) * ACTIVATIONS * BYTES[dtype],
         batch * work.answers * size.vocabulary * 3 * 4.0,
     )

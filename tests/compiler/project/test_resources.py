@@ -55,7 +55,7 @@ def test_draws_that_are_shown_are_read_once_more():
     plain = Workload(frozenset({"p_true"}), 10, 16, 391)
     shown = Workload(frozenset({"p_true", "p_true_sampling"}), 10, 16, 391)
     assert shown.follow - plain.follow == (16 + 48) + 10 * 16 and shown.passes == plain.passes + 1
-    assert memory(QWEN, shown, 4, "bfloat16").cache - memory(QWEN, plain, 4, "bfloat16").cache == 2 * 4 * 160 * 57344
+    assert memory(QWEN, shown, 4, "bfloat16").cache - memory(QWEN, plain, 4, "bfloat16").cache == 4 * 160 * 57344
 
 
 def test_the_table_says_which_output_layers_are_embeddings():
@@ -72,8 +72,8 @@ def test_a_7b_by_hand():
     assert QWEN.body == pytest.approx(linear)
     assert QWEN.weight_bytes("bfloat16", "int8") == pytest.approx(linear + (2 * 152064 * 3584 + 0.676e9) * 2)
     taken = memory(QWEN, UQB, 32, "bfloat16")
-    row = (391 + 64) + 11 * 16 + (48 + 16)
-    assert taken.cache == 2 * 32 * row * 57344
+    prompt, answers, question_about_answer = 391 + 64, 11 * 16, 48 + 16
+    assert taken.cache == 32 * (prompt + answers + prompt + question_about_answer) * 57344
     # The image encoder's 4 x 391 patches take more than the prompt's 455 tokens.
     assert taken.activations == pytest.approx(32 * 4 * 391 * (0.676e9 / 288) ** 0.5 * 16 * 2, rel=1e-9)
     assert memory(replace(QWEN, vision_width=100.0), UQB, 32, "bfloat16").activations == 32 * 455 * 16 * 3584 * 2
