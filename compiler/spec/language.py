@@ -323,7 +323,7 @@ class About(_Strict):
     """Key `about:` of a model: family, size in billions, chat-tuned, base; for comparisons."""
 
     family: str = Field("", description="Models of one family are compared by size.")
-    billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
+    billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters in billions; orders models of a family.")
     chat: bool | None = Field(None, description="The model is chat-tuned.")
     base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
 
