@@ -132,10 +132,13 @@ def count(path: Path) -> int | None:
 
 def _has_lines(path: Path) -> bool:
     """Return whether the first two non-empty lines look like two JSON objects."""
+    last, is_start = b"", True
     with path.open("rb") as handle:
-        lines = (line for line in iter(lambda: handle.readline(CHUNK), b"") if line.strip())
-        first, second = next(lines, b"").rstrip(), next(lines, b"").lstrip()
-    return first.endswith(b"}") and second.startswith(b"{")
+        for part in iter(lambda: handle.readline(CHUNK), b""):
+            if is_start and last and part.strip():
+                return last == b"}" and part.lstrip().startswith(b"{")
+            last, is_start = part.rstrip()[-1:] or last, part.endswith(b"\n")
+    return False
 
 
 def _members(reader: _Reader, under: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:

@@ -45,6 +45,16 @@ def test_long_strings_over_the_edge_of_a_chunk(tmp_path, monkeypatch):
     assert dict(members(tmp_path / "a.json")) == value
 
 
+def test_lines_of_any_length_are_counted(tmp_path):
+    """Records with an image in base64, in a file called .json; and one object of two long lines."""
+    path = tmp_path / "a.json"
+    for record in ({"image": "x" * 2**21}, {"image": "}" * 2**21}):
+        path.write_text(f"\n{json.dumps(record)}\r\n \n{json.dumps(record)}\n")
+        assert count(path) == len(list(values(path))) == 2
+    path.write_text('{"a": {"image": "' + "x" * 2**21 + '"},\n"b": {}}')
+    assert count(path) == 2
+
+
 def test_a_file_that_is_cut_off_or_is_something_else_is_refused(tmp_path):
     path = tmp_path / "a.json"
     whole = json.dumps({str(k): {"objects": [1, 2.5, "x" * 50]} for k in range(20)})
