@@ -409,10 +409,14 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataF
             raise ArgumentError(
                 f"{name}: values of '{on}' are not distinct, so rows cannot be paired by it; name a column that is different in every row"
             )
-    shared = a[on].filter(a[on].is_in(b[on].implode()))
-    if not len(shared):
-        raise ArgumentError(f"a and b have no value of '{on}' in common; name the question's column by `on`")
     import polars as pl
 
-    keep = pl.DataFrame({on: shared})
-    return keep.join(a, on=on, how="left", maintain_order="left"), keep.join(b, on=on, how="left", maintain_order="left")
+    try:
+        shared = a.join(b.select(on), on=on, how="semi", maintain_order="left")
+    except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError):
+        raise ArgumentError(
+            f"'{on}' is of type {a[on].dtype} in a and {b[on].dtype} in b, so rows cannot be paired by it; convert one of the two"
+        ) from None
+    if not shared.height:
+        raise ArgumentError(f"a and b have no value of '{on}' in common; name the question's column by `on`")
+    return shared, shared.select(on).join(b, on=on, how="left", maintain_order="left")

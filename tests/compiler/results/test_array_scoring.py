@@ -146,6 +146,14 @@ def test_p_values_are_corrected_over_all_metrics_of_the_call() -> None:
         (lambda: qualm.metrics.accuracy([0, 7]), "correct: row 1"),
         (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], on="kind"), "not distinct"),
         (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], on="id"), "a has no column 'id'"),
+        (
+            lambda: qualm.compare({"id": [1, 2], "correct": [1, 0]}, {"id": ["1", "2"], "correct": [1, 0]}, ["accuracy"], on="id"),
+            "'id' is of type Int64 in a and String in b",
+        ),
+        (
+            lambda: qualm.compare({"id": [1, 2], "correct": [1, 0]}, {"id": [3, 4], "correct": [1, 0]}, ["accuracy"], on="id"),
+            "a and b have no value of 'id' in common",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, message) -> None:
