@@ -185,7 +185,13 @@ def _layers(column: str, layers: str) -> str:
     first, between, last = layers.partition(":")
     if not between:
         raise ValueError(f"{column}: expected layers as `{ALL}`, `{MIDDLE_THIRD}` or FROM:TO, got '{layers}'")
-    return f"{_layer(column, first)}:{_layer(column, last)}"
+    first, last = _layer(column, first), _layer(column, last)
+    shares = "." in first
+    if shares == ("." in last) and first.startswith("-") == last.startswith("-"):
+        low, high = float(first), float(last)
+        if low > high or (shares and low == high):
+            raise ValueError(f"{column}: expected FROM before TO in layers FROM:TO, got '{layers}'")
+    return f"{first}:{last}"
 
 
 def _token(column: str, token: str) -> str:

@@ -46,6 +46,10 @@ def test_every_way_to_name_a_layer_has_one_text(word, stored):
         ("gradient/all/0", "expected a token counted from the prompt's end, -1 (the last) to -999, got '0'"),
         ("gradient/all/last", "-1 (the last) to -999, got 'last'"),
         ("gradient/-1", "expected layers as"),
+        ("attention/0.5:0.2/previous", "expected FROM before TO in layers FROM:TO, got '0.5:0.2'"),
+        ("attention/middle:.5/previous", "expected FROM before TO in layers FROM:TO, got 'middle:.5'"),
+        ("gradient/9:3/-1", "expected FROM before TO in layers FROM:TO, got '9:3'"),
+        ("image_information/last:-2/0.5", "expected FROM before TO in layers FROM:TO, got 'last:-2'"),
         ("evidence/all/conflict", "expected evidence/conflict or evidence/ignorance"),
         ("evidence/doubt", "expected evidence/conflict or evidence/ignorance"),
         ("image_information/all/0", "expected a share of the image's tokens above 0 and at most 1, got '0'"),
@@ -79,6 +83,8 @@ def test_ranges_of_layers():
         assert layer_range("middle_third", layers) == there
     assert layer_range("0.3125:0.78125", 32) == list(range(11, 26))  # VAUQ's code: 10 to 25, counted from 0, the last left out
     assert parse_internal("attention/.3125:last/previous").signal == "attention/0.3125:-1/previous"
+    for layers in ("3:3", "-2:-2", "-1:9", "9:-9", "0.9:2", "2:0.1"):  # the last four may have layers, by the depth of the model
+        assert parse_internal(f"attention/{layers}/previous").layer == layers
     for look in LOOKS:
         assert parse_internal(f"attention/all/{look}").column == f"attention/all/{look}"
     assert parse_internal("image_information/middle_third/.50").column == "image_information/middle_third/0.5"

@@ -33,7 +33,7 @@ def test_layers_that_there_are_not():
     config = {"text_config": {"num_hidden_layers": 4}}
     assert text_of(config)["num_hidden_layers"] == 4 and list(unavailable_columns(COLUMNS, config)) == []
     asked = ["hidden_states/5/answer_last", "attention/3:9/image_share", "image_information/all/0.5", "hidden_states/-6/prompt_last"]
-    asked += ["gradient/0.5:-2/-1", "gradient/4:3/-1"]
+    asked += ["gradient/0.5:-2/-1", "gradient/4:-2/-1"]
     assert list(unavailable_columns(asked, config)) == [f"{asked[i]}, and it has 4 layers" for i in (0, 1, 3, 5)]
     assert list(unavailable_columns(asked, {})) == []
 
