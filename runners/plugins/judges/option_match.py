@@ -74,5 +74,5 @@ def find_option(prediction: str, choices: Sequence[str]) -> int | None:
         if len(there) == 1 and (before or behind or there != [0] or len(words) <= ARTICLE):
             return there[0]
     text = prediction.lower()
-    inside = [i for i, choice in enumerate(choices) if choice.lower() in text]
+    inside = [i for i, choice in enumerate(choices) if choice.strip() and choice.lower() in text]
     return inside[0] if len(inside) == 1 else None

@@ -81,6 +81,12 @@ def test_mmbench_s_own_two_steps():
     assert judge("no idea", rule="mmbench") == Judgement(0.0, True)
 
 
+def test_an_empty_option_is_in_no_reply():
+    """`six_options_published` fills options up with an empty one."""
+    options = ["a blue ball", "a red cube", ""]
+    assert [find_option(reply, options) for reply in ("It is a red cube.", "It is green.", "C")] == [1, None, 2]
+
+
 def test_what_cannot_be_read_may_be_wrong():
     assert judge("B or C", on_failure="wrong") == Judgement(0.0, False, parse_ok=False)
     assert judge("B", on_failure="wrong").rating == 1 and judge("I don't know", on_failure="wrong") == Judgement(0.0, True)
