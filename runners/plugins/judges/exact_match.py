@@ -27,4 +27,4 @@ def _judge(question: str, references: list[str], prediction: str, period: bool, 
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
     answer, *truths = (text.strip() if case else text.strip().lower() for text in (prediction, *references))
-    return Judgement(rating=float(answer in truths or (period and answer.removesuffix(".") in truths)), pred_is_idk=declines)
+    return Judgement(rating=float(answer in truths or (period and answer.removesuffix(".").rstrip() in truths)), pred_is_idk=declines)

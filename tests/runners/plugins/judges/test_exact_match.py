@@ -12,9 +12,9 @@ def test_letter_by_letter(said, rating):
 
 
 def test_options():
-    asked = (["?"] * 4, [["T-shirt"]] * 4, ["t-shirt.", "T-shirt", "T-shirt..", "t-shirt"])
-    assert [j.rating for j in exact_match(*asked, period=True)] == [1, 1, 0, 1]
-    assert [j.rating for j in exact_match(*asked, case=True)] == [0, 1, 0, 0]
+    asked = (["?"] * 5, [["T-shirt"]] * 5, ["t-shirt.", "T-shirt", "T-shirt..", "t-shirt", "t-shirt ."])
+    assert [j.rating for j in exact_match(*asked, period=True)] == [1, 1, 0, 1, 1]
+    assert [j.rating for j in exact_match(*asked, case=True)] == [0, 1, 0, 0, 0]
     assert [j.rating for j in exact_match(["?"] * 2, [["dog", "Dog."]] * 2, ["Dog.", "dog"])] == [1, 1]
 
 
