@@ -262,7 +262,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
     """Draw ((where one object is seen from another, answer, objects), other places); or None.
 
-    None if no two objects are far enough apart.
+    None if fewer than two objects can be named, or the two drawn are too close along an axis.
     """
     pair = _pair(rng, scene)
     if pair is None:
