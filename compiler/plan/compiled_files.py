@@ -60,12 +60,18 @@ def _compiled(root: Path, spec: str) -> Iterator[Path]:
 
 
 def remove(root: Path, leftover: Leftover) -> None:
-    """Delete a leftover's compiled files, `.gitignore` and result folders; keep the rest."""
+    """Delete a leftover's compiled files and result folders; keep other files.
+
+    Of a result folder that is a symbolic link, only the link is deleted.
+    """
     for path in leftover.compiled:
         (root / path).unlink(missing_ok=True)
     for folder in (root / "specs" / leftover.spec / "stages", root / "specs" / leftover.spec):
-        (folder / ".gitignore").unlink(missing_ok=True)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
     for path in leftover.results:
-        shutil.rmtree(root / path)
+        folder = root / path
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)

@@ -34,7 +34,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 def checkout(tmp_path: Path) -> Path:
     """Two specs, one of them compiled into the root, both with results and records of runs."""
     for spec in ("gone", "here"):
-        for name in (f"specs/{spec}/stages/infer.json", f"results/{spec}/a.json", f".qualm/runs/{spec}/b", f"specs/{spec}/.gitignore"):
+        for name in (f"specs/{spec}/stages/infer.json", f"results/{spec}/a.json", f".qualm/runs/{spec}/b"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("{}")
     for spec, folder in (("gone", tmp_path), ("here", tmp_path / "specs/here")):
@@ -53,16 +53,28 @@ def test_what_is_there_of_a_spec_that_is_gone(checkout: Path) -> None:
 
 
 def test_all_that_was_compiled_or_made_is_removed_and_nothing_else(checkout: Path) -> None:
-    (checkout / "specs/gone/notes.md").write_text("a file of the user's")
+    for name in ("notes.md", ".gitignore"):
+        (checkout / "specs/gone" / name).write_text("a file of the user's")
     before = {path for path in checkout.rglob("*") if path.is_file()}
     (left,) = leftovers(checkout, ["here"])
     remove(checkout, left)
-    removed = {"specs/gone/stages/infer.json", "specs/gone/.gitignore", "dvc.yaml", "dvc.lock", "results/gone/a.json", ".qualm/runs/gone/b"}
+    removed = {"specs/gone/stages/infer.json", "dvc.yaml", "dvc.lock", "results/gone/a.json", ".qualm/runs/gone/b"}
     assert {str(path.relative_to(checkout)) for path in before if not path.exists()} == removed
     assert not (checkout / "specs/gone/stages").exists() and leftovers(checkout, ["here"]) == []
-    (checkout / "specs/gone/notes.md").unlink()
+    for name in ("notes.md", ".gitignore"):
+        (checkout / "specs/gone" / name).unlink()
     remove(checkout, list_compiled(checkout, "gone"))
     assert not (checkout / "specs/gone").exists(), "an empty folder goes too"
+
+
+def test_of_results_on_another_disk_the_link_is_removed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    scratch = tmp_path_factory.mktemp("scratch") / "gone"
+    (checkout / "results/gone").rename(scratch)
+    (checkout / "results/gone").symlink_to(scratch)
+    (left,) = leftovers(checkout, ["here"])
+    remove(checkout, left)
+    assert not (checkout / "results/gone").is_symlink() and (scratch / "a.json").is_file()
+    assert leftovers(checkout, ["here"]) == []
 
 
 @pytest.mark.slow
