@@ -33,7 +33,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     studied = _studied(r)
     if r.spec.compare.baseline or r.spec.compare.pairs or studied:
-        params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
+        params["compare"] = r.spec.compare.model_dump(exclude={"interval"}) | _tests(layout)
         params["compare"]["pairs"] += [pair for pair in _beside_blind(r) if pair not in params["compare"]["pairs"]]
         if studied:
             params["compare"]["studied"] = studied
@@ -164,7 +164,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
             prompts[f"{model['label']}, {', '.join(stage.inputs['datasets'])}"] = canonical(to_mappings(stage.params["prompt"]))
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
-    tested = {"compare": spec.compare.model_dump(include={"correction", "family", "margin"}, exclude_none=True)}
+    tested = {"compare": spec.compare.model_dump(include={"margin"}, exclude_none=True) | _tests(layout)}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
@@ -189,7 +189,8 @@ def _data_facts(stage: PlannedStage) -> dict[str, Any]:
 
 
 def _tests(layout: Layout) -> dict[str, Any]:
-    return layout.resolved.spec.compare.model_dump(include={"correction", "family"})
+    compare = layout.resolved.spec.compare
+    return {"correction": compare.applied_correction, "family": compare.family}
 
 
 def _of_answers(layout: Layout) -> dict[str, Any]:
