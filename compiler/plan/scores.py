@@ -31,11 +31,10 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **({"calibrators": [c.as_json() for c in r.calibrators]} if r.calibrators else {}),
         **({"lexical": lexical} if (lexical := _lexical(r)) else {}),
     }
-    studied = _studied(r)
-    if r.spec.compare.baseline or r.spec.compare.pairs or studied:
+    if _compares(r):
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"}) | _tests(layout)
         params["compare"]["pairs"] += [pair for pair in _beside_blind(r) if pair not in params["compare"]["pairs"]]
-        if studied:
+        if studied := _studied(r):
             params["compare"]["studied"] = studied
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     if interval.bootstrap:
@@ -65,6 +64,12 @@ def _lexical(resolved: Resolved) -> list[str]:
     refs = [e.as_json() for e in resolved.estimators]
     default = [e for e in refs if (e["args"].get("nli") or {}).get("plugin") == "lexical"]
     return [e["label"] for e in default if e["args"].get("similarity") != "jaccard"]
+
+
+def _compares(resolved: Resolved) -> bool:
+    """Return whether any models are tested against each other."""
+    compare = resolved.spec.compare
+    return bool(compare.baseline or compare.pairs or _studied(resolved) or _beside_blind(resolved))
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
@@ -168,7 +173,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
-        **(tested if spec.compare.baseline or spec.compare.pairs or _studied(layout.resolved) else {}),
+        **(tested if _compares(layout.resolved) else {}),
         "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
         **({"prompts": prompts} if prompts else {}),
         "confidence": spec.inference.confidence,

@@ -602,8 +602,8 @@ NO_BASELINE = (
     "rather than to the questions."
 )
 BASELINES_UNTESTED = (
-    "No model was tested against the baselines that ignore the image or the question (add `compare:` with a `baseline` or `pairs`), so no "
-    "improvement can be attributed to the image rather than to the questions."
+    "No model was tested against the baselines that ignore the image or the question, so no improvement can be attributed to the image "
+    "rather than to the questions."
 )
 REFUSERS_ONLY = "Compared with refusal classifiers only, since they were not run with a shuffled or removed image: {models}."
 GAINS = "{metric}: significantly better than {baseline} and than all their baselines that ignore the image or the question: {models}."
