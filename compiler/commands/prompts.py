@@ -42,7 +42,8 @@ def prompt(
     """
     from contextlib import chdir
 
-    from qualm.registry.text import escape_hidden, print_json
+    from qualm.compiler.results.integrity import edited_since
+    from qualm.registry.text import complain, escape_hidden, print_json
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.review.sent import format_input, model_input
     from qualm.runners.runtime.stage import StageError, make_stage
@@ -65,6 +66,8 @@ def prompt(
             contents = model_input(make_stage(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
         except (StageError, ModelError) as error:
             raise ProjectError(str(error)) from error
+    if edited := edited_since(project.root, plan, planned):
+        complain(edited)
     if as_json:
         print_json({"model": model, "dataset": dataset, "variant": variant, **contents})
         return

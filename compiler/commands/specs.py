@@ -85,7 +85,7 @@ def clean(
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")]) -> None:
-    """Create a project: a folder with git, DVC, the quickstart, and places for your data and plugins."""
+    """Create a project with git, DVC, the quickstart, and places for data and plugins."""
     from qualm.compiler.project.new_project import write_project
 
     typer.echo(write_project(folder))

@@ -31,11 +31,10 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **({"calibrators": [c.as_json() for c in r.calibrators]} if r.calibrators else {}),
         **({"lexical": lexical} if (lexical := _lexical(r)) else {}),
     }
-    studied = _studied(r)
-    if r.spec.compare.baseline or r.spec.compare.pairs or studied:
-        params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
+    if _compares(r):
+        params["compare"] = r.spec.compare.model_dump(exclude={"interval"}) | _tests(layout)
         params["compare"]["pairs"] += [pair for pair in _beside_blind(r) if pair not in params["compare"]["pairs"]]
-        if studied:
+        if studied := _studied(r):
             params["compare"]["studied"] = studied
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     if interval.bootstrap:
@@ -65,6 +64,12 @@ def _lexical(resolved: Resolved) -> list[str]:
     refs = [e.as_json() for e in resolved.estimators]
     default = [e for e in refs if (e["args"].get("nli") or {}).get("plugin") == "lexical"]
     return [e["label"] for e in default if e["args"].get("similarity") != "jaccard"]
+
+
+def _compares(resolved: Resolved) -> bool:
+    """Return whether any models are tested against each other."""
+    compare = resolved.spec.compare
+    return bool(compare.baseline or compare.pairs or _studied(resolved) or _beside_blind(resolved))
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
@@ -164,11 +169,11 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
             prompts[f"{model['label']}, {', '.join(stage.inputs['datasets'])}"] = canonical(to_mappings(stage.params["prompt"]))
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
-    tested = {"compare": spec.compare.model_dump(include={"correction", "family", "margin"}, exclude_none=True)}
+    tested = {"compare": spec.compare.model_dump(include={"margin"}, exclude_none=True) | _tests(layout)}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
-        **(tested if spec.compare.baseline or spec.compare.pairs or _studied(layout.resolved) else {}),
+        **(tested if _compares(layout.resolved) else {}),
         "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
         **({"prompts": prompts} if prompts else {}),
         "confidence": spec.inference.confidence,
@@ -189,7 +194,8 @@ def _data_facts(stage: PlannedStage) -> dict[str, Any]:
 
 
 def _tests(layout: Layout) -> dict[str, Any]:
-    return layout.resolved.spec.compare.model_dump(include={"correction", "family"})
+    compare = layout.resolved.spec.compare
+    return {"correction": compare.applied_correction, "family": compare.family}
 
 
 def _of_answers(layout: Layout) -> dict[str, Any]:

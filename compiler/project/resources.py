@@ -7,6 +7,7 @@ operations and bytes by the card's peak rates. The estimate tells whether a mode
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from qualm.compiler.project.model_sizes import BYTES, Size
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import SHOWN_DRAWS
 from qualm.registry.formats import textfiles
+from qualm.registry.plugins.internals import ATTENTION, EVIDENCE, GRADIENT, INFORMATION, is_internal, parse_internal
 from qualm.registry.plugins.registry import MAX_NUMBER
 
 PROMPT = 64
@@ -58,7 +60,10 @@ class Workload:
 
     @property
     def read_again(self) -> int:
-        return sum(name in self.needs for name in READ_AGAIN)
+        """Return how often the answer is read again; a gradient's pass back takes as long as two."""
+        kinds = Counter(parse_internal(need).kind for need in self.needs if is_internal(need))
+        seen = bool(kinds[ATTENTION] or kinds[INFORMATION]) + kinds[INFORMATION] + bool(kinds[EVIDENCE]) + 3 * kinds[GRADIENT]
+        return sum(name in self.needs for name in READ_AGAIN) + seen
 
     @property
     def questions_about_answer(self) -> int:

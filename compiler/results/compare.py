@@ -17,7 +17,7 @@ from qualm.compiler.results.scores import Row, read_scores, read_spec_results, s
 from qualm.compiler.results.tables import format_measure
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.compiler.spec.language import Compare
+from qualm.compiler.spec.language import Compare, Interval
 from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
@@ -256,7 +256,8 @@ def _test_of(stage: Stage) -> dict[str, Any]:
     """Return a score stage's test (name, margin, correction, family), or the default one."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
-    settings = stage.params.get("compare") or Compare().model_dump()
+    default = Compare(interval=Interval(**stage.params["interval"]))
+    settings = stage.params.get("compare") or default.model_dump() | {"correction": default.applied_correction}
     return {"name": PAIRED_TEST, **{key: settings[key] for key in ("margin", "correction", "family")}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +134,19 @@ def _of_card(
 ) -> FetchItem:
     item = FetchItem(name, card.kind, _host(card), HERE, card.licence)
     missing = _missing_files(card, sources, limit)
-    added = entry is not None and entry.where in ("here", "cache", "remote")
+    added = entry if entry is not None and entry.where in ("here", "cache", "remote") else None
     movable = upgrade and card.fetch is not None and card.fetch.repo is not None
-    few = missing is not None and added and entry is not None and entry.skipped and entry.path.is_dir()
-    if few and missing is not None and entry is not None:
-        missing_files = missing(entry.path)
+    uses = [stage.params["args"] for stage in sources]
+    grows = added is not None and added.path.is_dir() and (not movable if not added.skipped else missing is not None)
+    unfetched = fetching.unfetched_files(root, name, card.fetch, uses, missing) if grows and card.fetch is not None else []
+    if unfetched:
+        item.notes.append(say.MORE_FILES_NEEDED.format(files=", ".join(unfetched)))
+    elif grows and missing is not None and added is not None and added.skipped:
+        missing_files = missing(added.path)
         if not missing_files:
             return item
         item.notes.append(say.MORE_IMAGES_NEEDED.format(n=len(missing_files)))
-    elif added and not movable and not (entry is not None and entry.skipped and sources):
+    elif added is not None and not movable and not (added.skipped and sources):
         return item
     if card.fetch is None:
         item.state = BY_HAND
@@ -155,25 +159,28 @@ def _of_card(
     if missing is None and limit is not None:
         item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT.format(n=MAX_SINGLE) if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
     try:
-        plan = fetching.plan(root, name, card, [stage.params["args"] for stage in sources], missing, upgrade)
+        plan = fetching.plan(root, name, card, uses, missing, upgrade)
     except FetchError as error:
         item.state, item.notes = FAILED, [*item.notes, str(error)]
         return item
-    if added and movable and not few and entry is not None and not entry.skipped and plan.revision == _pin(root, name):
+    if added is not None and movable and not added.skipped and plan.revision == _pin(root, name):
         return item
+    if grows:
+        plan = replace(plan, files=[file for file in plan.files if file.name in unfetched])
     plan = fetching.with_sizes(plan)
-    item.state, item.revision, item.files = TO_FETCH, plan.revision, [] if few else plan.files
+    item.state, item.revision, item.files = TO_FETCH, plan.revision, plan.files
     if missing is not None:
         item.notes.append(say.FETCHED_CHOSEN_IMAGES)
-    item.bring = lambda progress, bars: _bring(root, plan, few, progress)
+    item.bring = lambda progress, bars: _bring(root, plan, grows, progress)
     return item
 
 
-def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) -> str:
+def _bring(root: Path, plan: fetching.FetchPlan, grows: bool, progress: Progress) -> str:
+    """Fetch what the plan names, beside what the entry has if it `grows`; return what was done."""
     from qualm.registry.text import format_size
 
     try:
-        done = (fetching.fetch_missing_files if few else fetching.fetch)(root, plan, progress)
+        done = (fetching.fetch_missing_files if grows else fetching.fetch)(root, plan, progress)
     except fetching.IncompleteError as error:
         also = f" Not fetched: {error.also}." if error.also else ""
         raise FetchError(

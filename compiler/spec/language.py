@@ -527,7 +527,12 @@ class Blind(_Strict):
 class Interval(_Strict):
     """Key `interval:` of `compare:`: settings of the bootstrap intervals of scores."""
 
-    bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0: no intervals; tests use the jackknife.")
+    bootstrap: Whole = Field(
+        1000,
+        ge=0,
+        le=MAX_NUMBER,
+        description="Resamples of whole groups; 0: no intervals; tests use the jackknife, and `holm` for `max_t`.",
+    )
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
@@ -558,6 +563,11 @@ class Compare(_Strict):
         description="Tests corrected together: all (`study`), those of one dataset and slice (`slice`), or of one metric there (`metric`).",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
+
+    @property
+    def applied_correction(self) -> str:
+        """Return the correction of p-values; `holm` for `max_t`, which needs resamples, without them."""
+        return "holm" if self.correction == "max_t" and not self.interval.bootstrap else self.correction
 
 
 class Judging(_Strict):

@@ -160,7 +160,9 @@ class SpecReader:
                 values = {**args, **named_args, **swept} if label_all_given or declares_by_argument(plugin) else swept
                 shown_args = {k: v for k, v in values.items() if k in params and k not in common}
                 label = validate.label(plugin.name, shown_args)
+                ref = Ref(label, plugin, located(plugin, args), **common)
                 if label in by_label:
-                    self.problem((*at, i), f"'{label}' is named twice", "name each once")
-                by_label[label] = Ref(label, plugin, located(plugin, args), **common)
+                    sweep = f"write {plugin.name} once, with a list of values for each parameter that differs"
+                    self.problem((*at, i), f"'{label}' is named twice", "name each once" if by_label[label] == ref else sweep)
+                by_label[label] = ref
         return tuple(by_label.values() if in_order else sorted(by_label.values(), key=lambda r: r.label))

@@ -251,6 +251,7 @@ SPEC_TRAINS_MODELS = "makes the models {models}; `qualm run {spec}` runs it firs
 SPEC_TRAINS_OTHER_MODELS = (
     "makes models that other specs of this table read; `qualm run {spec}` runs it first, and what it needs is in this table"
 )
+MORE_FILES_NEEDED = "other specs did not need {files}"
 MORE_IMAGES_NEEDED = "{n:,} more single files are needed"
 FETCH_BY_HAND = "get it from {source}, then `qualm data add {name} --from PATH --card {card}`"
 FETCH_LEAVES_OUT = "not fetched: {what}"

@@ -132,6 +132,15 @@ def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: 
     yield from ((path, one) for path, one in source.urls.items() if path not in replaced and one.is_needed(uses))
 
 
+def unfetched_files(
+    root: Path, name: str, source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None
+) -> list[str]:
+    """Return the files that `uses` need and that the entry was fetched without, for other uses."""
+    pin = lock.read(root).get(name)
+    needed = [] if pin is None else [path for path, one in _addresses(source, uses, missing_files) if one.when]
+    return [path for path in needed if pin is not None and path not in pin.sha256]
+
+
 def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin | None) -> RemoteFile:
     known = {
         "the card": card.digests.get(file.name) or source.sha256.get(file.name),
@@ -177,16 +186,16 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
 
 
 def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Fetch the single files that an entry lacks, then update the entry; return `Fetched`.
+    """Fetch a plan's files and the missing single files into an entry; return `Fetched`.
 
-    Raises as `fetch` does.
+    The entry keeps the files that it has. Raises as `fetch` does.
     """
-    files = root / FOLDER / plan.name / "files"
-    if not files.exists():
-        copy = atomic.scratch_folder(files.with_name("copied"))
+    folder = root / FOLDER / plan.name / "files"
+    if not folder.exists():
+        copy = atomic.scratch_folder(folder.with_name("copied"))
         shutil.copytree(root / DATA / plan.name, copy, dirs_exist_ok=True)
-        atomic.publish(copy, files)
-    return fetch(root, replace(plan, files=[]), progress)
+        atomic.publish(copy, folder)
+    return fetch(root, plan, progress)
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:

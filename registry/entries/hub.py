@@ -152,7 +152,9 @@ def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bo
             try:
                 path = hf_hub_download(repo, file.name, revision=commit, endpoint=endpoint(), library_name="qualm")
             except Exception as error:  # the library's own, its HTTP client's, the system's
-                raise FetchError(f"{file.url}: {_why(error, page(repo, 'model'))}; what came is kept, the same command goes on") from error
+                raise FetchError(
+                    f"{file.url}: {_why(error, page(repo, 'model'))}; files that came whole are kept, the same command goes on"
+                ) from error
             verified(file, Path(path))
         fetched(file.name, file.size or 0)
 

@@ -10,7 +10,7 @@ A plugin counts by its content unless `PLUGINS` lists it. Scores and reports hav
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from qualm.registry.plugins.registry import KINDS
+from qualm.registry.plugins.registry import KINDS, installed_plugin
 
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {
@@ -96,7 +96,9 @@ _PROJECT = {f"qualm.project.{folder.rpartition('/')[2]}": kind for kind, folder 
 
 
 def plugin_of(module: str) -> tuple[str, str] | None:
-    """Return (kind, name) of a module in Qualm's or the project's plugin folders; else None."""
+    """Return (kind, name) of a plugin's module, ours, the project's or installed; else None."""
+    if not module.startswith("qualm."):
+        return installed_plugin(module)
     package, _, name = module.rpartition(".")
     kind = _PACKAGES.get(package) or _PROJECT.get(package)
     return None if kind is None else (kind, name)

@@ -372,6 +372,13 @@ def _entry_points() -> Any:
     return importlib.metadata.entry_points()
 
 
+def installed_plugin(module: str) -> tuple[str, str] | None:
+    """Return (kind, name) of another package's module that an entry point names; else None."""
+    points = ((kind, point) for kind in KINDS for point in _entry_points().select(group=f"qualm.{kind}"))
+    # By the text, since a malformed entry point has no `module`.
+    return next(((kind, point.name) for kind, point in points if point.value.partition(":")[0].strip() == module), None)
+
+
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
     """Return ({name: (file, module)}, {name: fault}) of plugins in other packages."""

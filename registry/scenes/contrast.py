@@ -180,12 +180,11 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def phrase_of(name: str) -> Phrase:
-    """Return {attribute: value} of a noun phrase such as "small red cubes"."""
+    """Return {attribute: value} of a noun phrase such as "small red cubes"; KeyError for others."""
     *adjectives, noun = name.split()
     attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
-    phrase = {attribute_of[value]: value for value in adjectives}
-    noun = noun if noun in attribute_of or noun == "object" else noun[:-1]
-    return phrase if noun == "object" else {**phrase, "shape": noun}
+    shape_of: dict[str, Phrase] = {"object": {}, "objects": {}} | {noun: {"shape": s} for s in VALUES["shape"] for noun in (s, f"{s}s")}
+    return {attribute_of[value]: value for value in adjectives} | shape_of[noun]
 
 
 # -- what may be true -----------------------------------------------------------------------------------------------------

@@ -162,10 +162,10 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """Return the visible fraction, 0 to 1, of a puddle around object i."""
+    """Return the visible fraction of a puddle around object i, 0 if out of image."""
     view = _view(scene["level"])
-    pixels = puddle(view.spots, scene["objects"][i])
-    return float(_table_in_sight(scene)[pixels].mean())
+    free = _table_in_sight(scene)[puddle(view.spots, scene["objects"][i])]
+    return float(free.mean()) if free.size else 0.0
 
 
 @dataclass(frozen=True)

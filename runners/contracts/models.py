@@ -69,6 +69,8 @@ class Part:
     position has."""
     states: Any = None
     """Hidden states or attention (`qualm.registry.plugins.internals`): float16, one number per unit; None if undefined."""
+    thinking: str | None = None
+    """Thinking before the answer, of a server; that of a local model is among its tokens."""
 
 
 _SHARES = frozenset({"p_true", "p_true_sampling", "p_yes"})

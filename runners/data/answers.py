@@ -51,13 +51,15 @@ VALUES = pa.schema(
         ("entropies", pa.list_(pa.float32())),
         ("numbers", pa.list_(pa.float64())),
         ("states", pa.list_(pa.float16())),
+        ("thinking", pa.string()),
     ]
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED = "about.json", "used"
 """Files in a store's folder: its model and engine, and its uses."""
 STATES = "states"
-"""Column of hidden states and attention; segments without any lack it."""
+OPTIONAL = (STATES, "thinking")
+"""Columns of hidden states and attention, and of a server's thinking; segments without any lack them."""
 
 MAX_ATTEMPTS = 5
 """Maximum listings of a folder: one that others change may be listed incompletely."""
@@ -126,7 +128,7 @@ def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
 
 def open_segments(folder: Path, touch: bool = True) -> Segments:
     """Open a folder of segments; only valid rows are read, `touch` sets damaged files aside."""
-    return Segments(folder, SCHEMA, touch, drop_invalid, (STATES,))
+    return Segments(folder, SCHEMA, touch, drop_invalid, OPTIONAL)
 
 
 class StoredAnswers(ABC):

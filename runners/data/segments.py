@@ -97,7 +97,7 @@ class Segments:
         for name in self._optional:
             if name not in table.column_names:
                 table = table.append_column(self.schema.field(name), pa.nulls(table.num_rows, self.schema.field(name).type))
-        return table
+        return table.select(self.schema.names) if set(table.column_names) == set(self.schema.names) else table
 
     def _drop_invalid(self, name: str, table: pa.Table) -> pa.Table:
         """Return a segment's valid rows; if `touch`, print once how many others there are."""

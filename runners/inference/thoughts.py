@@ -79,13 +79,15 @@ def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], tot
     if thinking is None or not thinking.on:
         return thoughts
     places = pa.array([place for _, place, _ in sources])
-    parts = stored.select(["text", "tokens", "numbers"]).take(places).to_pylist()
+    parts = stored.select(["text", "tokens", "numbers", "thinking"]).take(places).to_pylist()
     for (row, _, name), part in zip(sources, parts, strict=True):
         if (state := _state(part, name == OPTIONS, thinking.budget)) is None:
             continue
         count, how = state
         thoughts.thought[row], thoughts.outcome[row] = count, how
-        if part["tokens"] and hasattr(model, "thought"):
+        if part["thinking"]:
+            thoughts.texts[row] = part["thinking"]
+        elif part["tokens"] and hasattr(model, "thought"):
             thoughts.texts[row] = model.thought(part["tokens"][:count])
     return thoughts
 

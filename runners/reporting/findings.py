@@ -184,6 +184,9 @@ def _over_prompts(results: Report, dataset: str, label: Label) -> Iterator[str]:
         worst, best = min(values, key=lambda m: values[m]), max(values, key=lambda m: values[m])
         names = {m: m.rpartition("prompt=")[2] for m in values}
         printed = {m: rounded(results.cells[m, dataset, label.text]) for m in values}
+        if values[worst] == values[best]:
+            yield f"{say.EQUAL_OVER_PROMPTS.format(model=origin, n=len(values), metric=label.title, value=printed[best])}."
+            continue
         sentence = say.OVER_PROMPTS.format(
             model=origin,
             n=len(values),

@@ -77,7 +77,9 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
 
 def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
     """Yield (kind, panel, rows) of all models by the main metric, not ranked, the best first."""
-    label = results.quality(dataset) or results.headline(dataset, 1)[0]
+    label = results.quality(dataset) or next(iter(results.headline(dataset, 1)), None)
+    if label is None:  # all its metrics are of perturbed inputs
+        return
     cells = {model: results.cells.get((model, dataset, label.text), {}) for model in results.models}
     rows = _best_first([_row(name, "unranked", cell) for name, cell in cells.items() if is_finite(cell.get("value"))], label)
     if rows:

@@ -44,6 +44,7 @@ IMAGE_OR_QUESTION = "the image or the question"
 SHORTCUT_UNUSED = "{shortcut}. No classifier baseline uses this (add `blind: {baseline}`), so an improvement may come from it."
 SELECTION_ADJUSTED = "{interval}, selection-adjusted"
 OVER_PROMPTS = "{model}: over {n} prompts, {metric} is {worst} ({worst_prompt}) to {best} ({best_prompt}), a spread of {spread}"
+EQUAL_OVER_PROMPTS = "{model}: over {n} prompts, {metric} is always {value}"
 PROMPTS_DIFFER = "the best and the worst prompt differ significantly"
 PROMPTS_TIED = "the best and the worst prompt are statistically tied"
 PROMPT_DIFFERENCE = "; on the questions that both have, the difference is {difference}{interval}; {verdict}, p = {p}"
@@ -602,8 +603,8 @@ NO_BASELINE = (
     "rather than to the questions."
 )
 BASELINES_UNTESTED = (
-    "No model was tested against the baselines that ignore the image or the question (add `compare:` with a `baseline` or `pairs`), so no "
-    "improvement can be attributed to the image rather than to the questions."
+    "No model was tested against the baselines that ignore the image or the question, so no improvement can be attributed to the image "
+    "rather than to the questions."
 )
 REFUSERS_ONLY = "Compared with refusal classifiers only, since they were not run with a shuffled or removed image: {models}."
 GAINS = "{metric}: significantly better than {baseline} and than all their baselines that ignore the image or the question: {models}."

@@ -184,19 +184,24 @@ def check_columns(path: Path, schema: pa.Schema) -> list[Path]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the `provenance` that a table was written with; {} without one."""
-    raw = (pq.read_schema(path).metadata or {}).get(b"qualm")
+    """Return the `provenance` that a table was written with; {} without one; else RecordError."""
+    raw = (read_schema(path).metadata or {}).get(b"qualm")
     return json.loads(raw) if raw else {}
 
 
 def iterate_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table, or of a folder's in name order, as dicts of some columns."""
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    for file in files:
-        reader = pq.ParquetFile(file)
-        _check_names(reader.schema_arrow, schema, str(file))
-        for batch in reader.iter_batches(batch_size, columns=list(columns or schema.names)):
-            yield from batch.to_pylist()
+    """Yield the rows of a table, or of a folder's in name order, as dicts of some columns.
+
+    Raises:
+        RecordError: a file is missing, damaged, or lacks a column.
+    """
+    for file in _files(path):
+        _check_names(read_schema(file), schema, str(file), _REMEDY)
+        try:
+            for batch in pq.ParquetFile(file).iter_batches(batch_size, columns=list(columns or schema.names)):
+                yield from batch.to_pylist()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RecordError(f"{file}: not a readable Parquet table: {error}{_REMEDY}") from error
 
 
 def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -72,7 +72,7 @@ function comparisonTable(rows, tested, kind, titles) {
     [called(a), (row) => number(row.value_a, row.decimals)], [called(b), (row) => number(row.value_b, row.decimals)],
     [`difference, ${called(b)} − ${called(a)}`, (row) => signed(row.difference, row.decimals)],
     [`${Math.round(100 * tested.level)}% interval`, (row) => (row.low === null || row.high === null ? "none" : `${signed(row.low, row.decimals)} to ${signed(row.high, row.decimals)}`)],
-    ["corrected p", (row) => number(row.p_adjusted, 4)],
+    [rows.every((row) => row.p === row.p_adjusted) ? "p" : "corrected p", (row) => number(row.p_adjusted, 4)],
     ...(margins ? [["p, equal", (row) => number(row.p_equivalent, 4)], ["p, not worse", (row) => number(row.p_not_worse, 4)]] : []),
     ["n", (row) => count(row.n)],
     [`verdict on ${called(b)}`, (row) => el("span", { class: `finding ${/^significantly (better|worse)/.exec(row.finding)?.[1] ?? ""}` }, visible(row.finding, 400))],

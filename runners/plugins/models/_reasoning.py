@@ -25,6 +25,8 @@ from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate_
 def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
     """Return (choice reduced to its answer, outcome code such as ANSWERED or CUT).
 
+    The choice's `reasoning` has all of the thinking.
+
     Args:
         choice: as the server gave it.
         thinking: what the spec says; None where nothing.
@@ -39,12 +41,14 @@ def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tu
         if (
             thought is None and choice.text
         ):  # a prompt may have opened the thinking: what is as long as both may be never came to an end of it
-            return (_without_answer(choice, thinking), CUT) if choice.cut else (choice, _ending(choice))
+            return (_without_answer(replace(choice, reasoning=choice.text), thinking), CUT) if choice.cut else (choice, _ending(choice))
+        choice = replace(choice, reasoning=thought or None)
     elif choice.reasoning is None:
         return (choice, _ending(choice)) if answer or not choice.cut else (_without_answer(choice, thinking), CUT)
     else:  # a server that ends it at the first closing tag may leave a later one in the answer
         thought, rest = split_thinking(choice.text, None if thinking is None else thinking.tags)
-        answer = answer if thought is None else rest
+        if thought is not None:
+            choice, answer = replace(choice, reasoning=f"{choice.reasoning}\n\n{thought}"), rest
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER
     place = locate_tokens(choice.tokens or (), answer)

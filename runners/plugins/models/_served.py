@@ -151,7 +151,7 @@ class OpenAIModel:
     def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
         choice, how = separate_thinking(self._ask_once(self.body(request, url, decoding), OPTIONS).choices[0], self.declared)
         if how in REASONS:
-            return PartReply(OPTIONS, Part(), REASONS[how])
+            return PartReply(OPTIONS, Part(thinking=choice.reasoning), REASONS[how])
         part = self._part(choice)
         values: list[float] | str = choice.no_logprobs or option_logits(choice.tops, request.options)
         if not self.content.logprobs:
@@ -262,9 +262,10 @@ class OpenAIModel:
 
     def _part(self, choice: CompletionChoice) -> Part:
         if not self.content.logprobs or choice.logprobs is None:
-            return Part(choice.text, choice.ids)
+            return Part(choice.text, choice.ids, thinking=choice.reasoning)
         self.counters["answers without the end's log-probability"] += choice.ended
-        return Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
+        entropies = least_entropies(choice.tops) if self.content.truncated_entropies else None
+        return Part(choice.text, choice.ids, choice.logprobs, entropies, thinking=choice.reasoning)
 
     def _ask_once(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
         """Send a request for one part of the answer and return the reply; `now` bypasses batches."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,29 @@ def test_a_limit_of_the_command_and_everything(project: Path, hub):
     assert len(images(hub)) == 3
     failed = qualm(project, hub, "fetch", "mine", code=1)
     assert "/plain/photos.zip: the server answered 404" in failed and "Traceback" not in failed
+
+
+def test_files_that_only_another_spec_needs_are_added_to_the_entry(project: Path, hub):
+    card = project / "registry/cards/photos.yaml"
+    more = "{url: URL/more.csv, when: {files: {test: more.csv}}}".replace("URL", f"{hub.url}/plain")
+    text = card.read_text().replace("    photos.zip: {url", f"    more.csv: {more}\n    photos.zip: {{url")
+    card.write_text(text.replace("  - {files: test.csv", "  - {files: more.csv, at_least: 0}\n  - {files: test.csv"))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for i in range(ROWS):
+            file.writestr(f"photos/{i}.png", png(i))
+    hub.files |= {"more.csv": hub.files["test.csv"], "photos.zip": packed.getvalue()}
+    (project / "specs/mine.yaml").write_text(SPEC.replace(", limit: 4", ""))
+    other = SPEC.replace("name: mine", "name: other").replace("card: photos", "card: photos, files: {test: more.csv}")
+    (project / "specs/other.yaml").write_text(other.replace(", limit: 4", ""))
+    qualm(project, hub, "fetch", "mine")
+    hub.asked.clear()
+    said = qualm(project, hub, "fetch", "other")
+    assert "other specs did not need more.csv" in " ".join(said.split())
+    assert [path for path, _ in hub.asked if path.startswith("/plain")] == ["/plain/more.csv"]
+    folder = project / "registry/data/photos"
+    assert {path.name for path in folder.rglob("*.*")} == {"test.csv", "more.csv", *(f"{i}.png" for i in range(ROWS))}
+    assert "to fetch: 0 of 2" in qualm(project, hub, "fetch", "other") and "to fetch: 0 of 2" in qualm(project, hub, "fetch", "mine")
 
 
 def test_what_nobody_can_fetch_is_named(project: Path, hub):

@@ -67,6 +67,20 @@ def test_models_are_compared_where_the_spec_says_with_what(tmp_path: Path) -> No
         assert "comparisons" in stage.outputs and "interval" not in stage.params["compare"]
 
 
+def test_without_resamples_tests_say_that_they_are_corrected_by_holm_s_method(tmp_path: Path) -> None:
+    two = SPEC.replace("models:\n", "models:\n  other: {hf_vlm: {artifact: scene-vlm-base}}\n")
+    two = two.replace("set_size", "uncertainty_reflection_rate")
+
+    def corrections(compare: str) -> list[str]:
+        plan = make(tmp_path, two + f"compare: {{baseline: base, {compare}}}\n")
+        score, report = plan.stage("score").params, plan.stage("report").params
+        return [told["correction"] for told in (score["compare"], score["tests"], report["tests"], report["made"]["compare"])]
+
+    assert corrections("correction: max_t") == ["max_t"] * 4
+    assert corrections("interval: {bootstrap: 0}") == ["holm"] * 4
+    assert corrections("interval: {bootstrap: 0}, correction: none") == ["none"] * 4
+
+
 def test_sizes_and_chat_tuned_forms_are_compared_with_what_the_studies_draw_them_beside(tmp_path: Path) -> None:
     def model(name: str, about: str) -> str:
         return f"  {name}: {{hf_vlm: {{artifact: scene-vlm-base}}, about: {{{about}}}}}\n"

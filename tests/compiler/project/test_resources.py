@@ -58,6 +58,18 @@ def test_draws_that_are_shown_are_read_once_more():
     assert memory(QWEN, shown, 4, "bfloat16").cache - memory(QWEN, plain, 4, "bfloat16").cache == 4 * 160 * 57344
 
 
+def test_attention_evidence_and_gradients_read_the_answer_again():
+    def passes(*needs):
+        return Workload(frozenset(needs), 0, 16, 391).passes - 16
+
+    attention = ("attention/all/image_share", "attention/middle_third/previous")
+    assert passes("hidden_states/0.5/answer_last", "token_ends") == 0
+    assert passes(*attention) == 1 and passes("evidence/conflict", "evidence/ignorance") == 1
+    assert passes(*attention, "image_information/all/0.5") == 2 == passes("image_information/all/0.5")
+    assert passes("gradient/all/-1") == 3 and passes("gradient/all/-1", "evidence/conflict", "top_logprobs") == 5
+    assert Workload(frozenset(attention), 0, 16, 391).follow == 16
+
+
 def test_the_table_says_which_output_layers_are_embeddings():
     """Where it is one matrix, an embedding's worth of parameters is counted once."""
     for name in ("google/gemma-3-4b-it", "Qwen/Qwen2-VL-2B-Instruct", "microsoft/kosmos-2-patch14-224"):

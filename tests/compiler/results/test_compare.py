@@ -98,6 +98,13 @@ def test_two_models_of_a_spec(checkout: Checkout) -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_without_resamples_the_correction_is_holm_s(checkout: Checkout) -> None:
+    checkout.add("s", {"a": flips(300, 0.6, 1), "b": flips(300, 0.8, 2)})
+    checkout.plan("s").stage("score").params["interval"]["bootstrap"] = 0
+    found = compare.compare_scores(checkout, None, "a", "b")  # type: ignore[arg-type]
+    assert found["test"]["correction"] == "holm" and of(found, "accuracy")["significant"]
+
+
 def test_a_model_against_itself_differs_by_nothing(checkout: Checkout) -> None:
     a = flips(50, 0.5, 3)
     checkout.add("s", {"a": a, "b": a})

@@ -50,6 +50,13 @@ def test_a_refuser_needs_no_abstention_and_without_one_nothing_changes(tmp_path:
     assert without.stage("score").params["compare"]["pairs"] == []
 
 
+def test_blind_baselines_are_tested_where_the_spec_compares_nothing_else(tmp_path: Path) -> None:
+    plan = make_plan(resolve(tmp_path, SPEC.replace("compare: {baseline: base}\n", "")), tmp_path)
+    score = plan.stage("score")
+    assert ["base+blind_refuser", "base"] in score.params["compare"]["pairs"] and "comparisons" in score.outputs
+    assert plan.stage("report").params["made"]["compare"] == {"correction": "max_t", "family": "study"}
+
+
 def test_rows_that_do_not_look_can_be_compared(tmp_path: Path) -> None:
     pairs = "compare: {baseline: base+blind_refuser, pairs: [[other, base+swapped_picture], [base+blind_refuser, other]]}"
     resolved = resolve(tmp_path, SPEC.replace("compare: {baseline: base}", pairs))

@@ -53,7 +53,12 @@ from tests.compiler.spec.resolving import GOOD, change, problems, resolve
             "t.yaml:8:20: perturbations[0].blur.radius: expected at least one value in a sweep, got an empty list",
         ),
         ("[rules]", "[ruels]", "t.yaml:9:10: judges[0]: no judges plugin named 'ruels'; did you mean 'rules'?"),
-        ("[perplexity]", "[perplexity, perplexity]", "t.yaml:10:26: estimators[1]: 'perplexity' is named twice"),
+        ("[perplexity]", "[perplexity, perplexity]", "t.yaml:10:26: estimators[1]: 'perplexity' is named twice (name each once)"),
+        (
+            "[rules]",
+            "[rules, rules: {match: exact}]",
+            "t.yaml:9:17: judges[1]: 'rules' is named twice (write rules once, with a list of values for each parameter that differs)",
+        ),
         ("[lac, aps]", "[lac, apps]", "t.yaml:12:24: conformal.half.scores[1]: no conformal plugin named 'apps'; did you mean 'aps'?"),
         ("[lac, aps]}", "[lac], alpha: 1.5}", "t.yaml:12:32: conformal.half.alpha: expected a number < 1.0, got 1.5"),
         ("bins: 15", "bins: 15.5", "t.yaml:15:17: metrics[1].ece.bins: expected a whole number, got 15.5"),

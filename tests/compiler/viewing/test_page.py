@@ -189,6 +189,9 @@ def test_two_estimators_are_compared_by_the_tests_of_the_run(browser: Chromium, 
         assert (labels[:3] == ['"base"', '"other"', '"difference, other − base"']) == (width == 400), "labels stay beside their values"
         assert browser.run("document.documentElement.scrollWidth") <= width
     browser.size(1280)
+    uncorrected = [row | {"p": row["p_adjusted"]} for row in rows]
+    browser.run(f"void put(document.querySelector('.tested'), comparisonTable({json.dumps(uncorrected)}, {about}, 'models', {{}}))")
+    assert text(browser, ".tested thead th")[5] == "p"
 
 
 def test_a_served_page_tests_a_pair_on_demand(browser: Chromium, site: Site, tmp_path: Path) -> None:

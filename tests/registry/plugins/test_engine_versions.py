@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint, EntryPoints
+
 import pytest
 
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.engine_versions import FOLDERS, PLUGINS, VERSIONS, plugin_of, versioned_kinds
 
 
@@ -42,6 +45,16 @@ def test_versions_that_stand_for_a_file(module: str, kinds: tuple[str, ...] | No
 )
 def test_kind_and_name_of_a_plugin(module: str, plugin: tuple[str, str] | None) -> None:
     assert plugin_of(module) == plugin
+
+
+def test_a_plugin_of_another_package_is_known_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("blurs", "acme.blurs", "qualm.perturbations"),
+        EntryPoint("other", "acme.other", "acme.plugins"),
+        EntryPoint("bad", "no module:::", "qualm.judges"),
+    ]
+    monkeypatch.setattr(registry, "_entry_points", lambda: EntryPoints(points))
+    assert plugin_of("acme.blurs") == ("perturbations", "blurs") and plugin_of("acme.other") is None and plugin_of("acme") is None
 
 
 def test_every_kind_of_answer_is_of_some_plugin() -> None:

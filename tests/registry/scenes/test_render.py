@@ -98,3 +98,4 @@ def test_trails_that_leave_the_picture_or_lie_behind_something_are_not_in_sight(
     crowded = [thing(0.0, 0.0, "small"), thing(0.3, -1.0, "large")]
     shares = [puddle_in_sight({**base, "objects": things}, 0) for things in (crowded[:1], crowded)]
     assert 0.5 < shares[0] < 0.9 and shares[1] < 0.7 * shares[0]
+    assert puddle_in_sight({**base, "objects": [thing(40.0, 0.0, "small")]}, 0) == 0.0, "out of the image"

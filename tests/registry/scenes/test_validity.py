@@ -50,6 +50,7 @@ def test_right_answers_pass_and_wrong_ones_do_not(text, answer):
         ("What colour is the cube?", "not a question of ours"),
         ("Is there a cube red?", "expected a noun phrase of ours, got 'cube red'"),
         ("How many pink cubes are there?", "expected a noun phrase of ours"),
+        ("How many dogs are there?", "expected a noun phrase of ours, got 'dogs'"),
     ],
 )
 def test_invalid_questions(text, says):

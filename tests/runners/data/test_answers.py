@@ -14,7 +14,17 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.data.answers import SCHEMA, LostError, Store, base_key, decoding_bytes, part_key, pixel_digest, undefine_invalid
+from qualm.runners.data.answers import (
+    OPTIONAL,
+    SCHEMA,
+    LostError,
+    Store,
+    base_key,
+    decoding_bytes,
+    part_key,
+    pixel_digest,
+    undefine_invalid,
+)
 from qualm.runners.data.maintenance import collect
 from qualm.runners.data.segments import HEAD, MAGIC, Segments
 
@@ -287,7 +297,14 @@ def test_hidden_states_lie_in_segments_of_their_own(tmp_path):
     assert len(again) == 3 and len(list(store.folder.glob("*.segment"))) == 2
     assert again.take(keys)["states"].to_pylist() == [None, [1.5, -65504.0], None]
     assert again.parts(keys[:1]) == [Part("red", [1], [-0.5], [0.25])]
-    before = Segments(store.folder, pa.schema([field for field in SCHEMA if field.name != "states"]))
+    before = Segments(store.folder, pa.schema([field for field in SCHEMA if field.name not in OPTIONAL]))
     assert sorted(before.read(name).num_rows for name in before.names() if b"states" not in (store.folder / name).read_bytes()) == [2]
     collect(tmp_path, grace=0)
     assert Store(tmp_path, "m", "e").take(keys)["states"].to_pylist() == [None, [1.5, -65504.0], None]
+
+
+def test_a_server_s_thinking_is_stored_with_its_answer(tmp_path):
+    store, keys = Store(tmp_path, "m", "e"), [key(), key("draw 1")]
+    store.put(keys, ["answer", "draw 1"], [Part("red", thinking="Is it red?"), Part("blue")])
+    again = Store(tmp_path, "m", "e")
+    assert again.parts(keys) == [Part("red", thinking="Is it red?"), Part("blue")] and not again.damaged

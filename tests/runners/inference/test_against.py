@@ -12,9 +12,17 @@ from tests.support.models.tiny_models import tiny_llava
 
 
 @pytest.fixture(scope="module")
-def examined(tmp_path_factory):
-    folder = tiny_llava(tmp_path_factory.mktemp("llava"))
-    wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", against="vllm")
+def folder(tmp_path_factory):
+    return tiny_llava(tmp_path_factory.mktemp("llava"))
+
+
+@pytest.fixture(scope="module")
+def examined(folder):
+    return under_test(folder, "float32")
+
+
+def under_test(folder, dtype):
+    wish = DoctorOptions("m", "hf_vlm", {"dtype": dtype}, folder, "cpu", against="vllm")
     model = open_model(wish)
     load_onto_device(model, "cpu")
     return ModelUnderTest(model, scene_cases(3)), wish.against, wish.folder, wish.args
@@ -35,12 +43,15 @@ def test_the_same_weights_give_the_same_numbers(examined):
     assert found.found.endswith("; 0 of 3 answers differ from those of hf_vlm")
 
 
-def test_log_probabilities_of_another_temperature_are_found(examined, monkeypatch):
+def test_log_probabilities_of_another_temperature_are_found(examined, folder, monkeypatch):
     plain = fake_vllm.LLM._logprobs
     monkeypatch.setattr(fake_vllm.LLM, "_logprobs", lambda self, ids, extra: (plain(self, ids, extra) / 2).log_softmax(-1))
     found = check_backend(*examined)
     assert found.verdict == "fail" and found.numbers["worst"] > 0.1 and found.numbers["differ"] == 0
-    assert "do not compare numbers of vllm with those of hf_vlm" in found.advice
+    advice = "do not compare numbers of vllm with those of hf_vlm; "
+    assert found.advice == f"{advice}tell the developers of vllm", "float32 is advice for other types alone"
+    half = check_backend(*under_test(folder, "bfloat16"))
+    assert half.advice == f"{advice}try `--dtype float32`, or tell the developers of vllm"
 
 
 def test_other_prompts_are_found_before_any_weight_is_read(examined, monkeypatch):

@@ -48,6 +48,24 @@ def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it
     assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is significantly better than")
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((0.25, 0.75), "m: over 2 prompts, accuracy is 0.25 (a) to 0.75 (b), a spread of 0.50."),
+        ((0.75, 0.25), "m: over 2 prompts, accuracy is 0.25 (b) to 0.75 (a), a spread of 0.50."),
+        ((0.5, 0.5), "m: over 2 prompts, accuracy is always 0.50."),
+    ],
+)
+def test_the_spread_over_prompts(results: Any, values: tuple[float, float], said: str) -> None:
+    row = results.scores.filter((pl.col("metric") == "accuracy") & (pl.col("variant") == "clean") & (pl.col("slice") == "all"))[:1]
+    names = ["m@prompt=a", "m@prompt=b"]
+    ends = [pl.lit(value).alias(name) for name, value in {"low": 0.2, "high": 0.8}.items()]
+    rows = [row.with_columns(pl.lit(n).alias("model"), pl.lit(v).alias("value"), *ends) for n, v in zip(names, values, strict=True)]
+    results.scores = pl.concat([results.scores, *rows])
+    results.stage.params["prompts"] = {"m": names}
+    assert [s for s in of(results) if "prompts" in s] == [said]
+
+
 def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> None:
     """Of three models the one with the best value may be the one that no resamples say enough of."""
     a, b = results.models[:2]

@@ -13,6 +13,7 @@ from qualm.runners.reporting import charts
 from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
+from qualm.runners.stages.report import render
 from tests.runners.reporting.made_results import frame, ranked
 
 
@@ -46,6 +47,14 @@ def test_models_without_ranking_have_their_own_intervals(results: Any, drawn: li
         ]
         assert reference is None and panel.note == "2 models, not ranked"
     assert figure.legend == [(SERIES[1], "not ranked: its own interval")] and "simultaneous" not in figure.caption
+
+
+def test_metrics_of_perturbed_inputs_alone_have_no_figure_and_a_report(fabricate: Callable[..., Any]) -> None:
+    """As of a spec whose only metric is `unchanged_input_rate`."""
+    results = read_report(fabricate().stage())
+    results.scores = results.scores.filter(pl.col("variant") != "clean")
+    assert not results.scores.is_empty() and findings_figure(results) is None
+    assert render(results).startswith(b"<!doctype html>")
 
 
 def test_one_row_is_no_ranking(results: Any, drawn: list[Any]) -> None:

@@ -80,6 +80,23 @@ def test_a_file_that_is_not_there_or_no_table(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut off")
     with pytest.raises(RecordError, match="not a readable Parquet table"):
         read_table(tmp_path / "cut.parquet", SCORES)
+    with pytest.raises(RecordError, match=r"cut\.parquet: not a readable Parquet table: .*; `qualm run SPEC` re-creates it"):
+        read_provenance(tmp_path / "cut.parquet")
+
+
+def test_rows_of_a_damaged_table_are_an_error_with_a_remedy(tmp_path: Path) -> None:
+    file, schema = tmp_path / "t.parquet", pa.schema([("data", pa.binary())])
+    pq.write_table(pa.table({"data": [bytes(range(256)) * 40]}, schema), file, compression="zstd", use_dictionary=False)
+    data = bytearray(file.read_bytes())
+    middle = pq.read_metadata(file).row_group(0).column(0).data_page_offset + 40
+    data[middle : middle + 60] = bytes(60)
+    file.write_bytes(data)
+    for damaged in (bytes(data), bytes(data[:100])):
+        file.write_bytes(damaged)
+        with pytest.raises(RecordError, match=r"t\.parquet: not a readable Parquet table: .*; `qualm run SPEC` re-creates it"):
+            list(iterate_rows(file, schema))
+    with pytest.raises(RecordError, match="expected a Parquet table, found nothing"):
+        list(iterate_rows(tmp_path / "gone.parquet", schema))
 
 
 def test_shards_stay_small_and_read_as_one(tmp_path: Path) -> None:

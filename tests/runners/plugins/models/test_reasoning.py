@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part, Request
+from qualm.runners.data.answers import to_rows
 from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.plugins.models._reasoning import separate_thinking
 from qualm.runners.plugins.models.openai import openai
@@ -43,6 +43,7 @@ def test_tokens_are_parted_from_their_end(of, kept, tagged):
     raw = choice("".join(TOKENS)) if tagged else choice(reasoning="Is it red?")
     told, how = separate_thinking(raw, Thinking(of=of))
     assert (told.text, how, told.logprobs, told.ids, told.tops) == ("dark red", ANSWERED, LOGPROBS[kept], [6, 7], raw.tops[6:])
+    assert told.reasoning == "Is it red?"
 
 
 @pytest.mark.parametrize("ids", [None, [1, 2]])
@@ -57,21 +58,22 @@ def test_an_answer_whose_tokens_are_not_shown_has_no_log_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("raw", "thinking", "how"),
+    ("raw", "thinking", "how", "thought"),
     [
-        (choice("", reasoning="Is it", cut=True), None, CUT),
-        (choice("", reasoning="Is it"), None, NO_ANSWER),
-        (choice("", cut=True), None, CUT),  # the server hides what it was thinking
-        (choice("<think>Is it", cut=True), Thinking(), CUT),
-        (choice("<think>Is it"), Thinking(), NO_ANSWER),
-        (choice("[THINK]Is it", cut=True), Thinking(), CUT),
-        (choice("Is it dark? It", cut=True), Thinking(), CUT),  # its template opened the thinking, and its parser waits for the end
-        (choice("<think>Is it</think>", reasoning="It is", cut=True), None, CUT),
+        (choice("", reasoning="Is it", cut=True), None, CUT, "Is it"),
+        (choice("", reasoning="Is it"), None, NO_ANSWER, "Is it"),
+        (choice("", cut=True), None, CUT, None),  # the server hides what it was thinking
+        (choice("<think>Is it", cut=True), Thinking(), CUT, "Is it"),
+        (choice("<think>Is it"), Thinking(), NO_ANSWER, "Is it"),
+        (choice("[THINK]Is it", cut=True), Thinking(), CUT, "Is it"),
+        # its template opened the thinking, and its parser waits for the end
+        (choice("Is it dark? It", cut=True), Thinking(), CUT, "Is it dark? It"),
+        (choice("<think>Is it</think>", reasoning="It is", cut=True), None, CUT, "It is\n\nIs it"),
     ],
 )
-def test_a_reply_that_came_to_no_answer(raw, thinking, how):
+def test_a_reply_that_came_to_no_answer(raw, thinking, how, thought):
     told, seen = separate_thinking(raw, thinking)
-    assert seen == how and not told.text and told.logprobs is None and told.tops == []
+    assert seen == how and not told.text and told.logprobs is None and told.tops == [] and told.reasoning == thought
 
 
 @pytest.mark.parametrize(("thinking", "cut"), [(None, True), (None, False), (Thinking(), False), (Thinking(on=False), True)])
@@ -130,7 +132,7 @@ def test_what_is_sent_and_what_comes_of_it():
     with serving(lambda body, nth: said[len(server.bodies) - 1]) as server:
         model = model_of(server, thinking={"budget": 32, "switch": "enable_thinking", "effort": "low"}, n=False)
         answer, confidence = asked(model, "answer", "said_confidence")
-        assert answer.value == Part("red", None, None, None, [0.0, 0.0]) and confidence.value == Part()
+        assert answer.value == Part("red", None, None, None, [0.0, 0.0], thinking="It is red.") and confidence.value == Part()
         assert confidence.reason == "cut short by the budget"
         first, second = server.bodies
         assert (first["max_tokens"], first["chat_template_kwargs"]) == (36, {"enable_thinking": True})
@@ -142,7 +144,7 @@ def test_a_cut_answer_is_undefined_and_told_also_where_the_spec_knows_nothing_of
     with serving(lambda body, nth: reply("", "It is", "length")) as server:
         model = model_of(server)
         answer, signal = asked(model, "answer", "said_confidence")
-        assert answer.value == Part(None, None, None, None, [0.0, 1.0]) and answer.reason == "cut short by the budget"
+        assert answer.value == Part(None, None, None, None, [0.0, 1.0], thinking="It is") and answer.reason == "cut short by the budget"
         assert signal.reason == "there is no answer to ask about"
         assert server.bodies[0] == {
             "model": "toy", "messages": [{"role": "user", "content": "What ?"}], "max_tokens": 4, "temperature": 0.0,
@@ -155,8 +157,10 @@ def test_a_server_that_thinks_although_it_is_told_not_to():
         model = model_of(server, thinking=False)
         (answer,) = asked(model, "answer")
         assert answer.value.numbers == [0.0, 1.0] and server.bodies[0]["max_tokens"] == 4
-    stored = pa.table({"text": [None], "tokens": pa.array([None], pa.list_(pa.int32())), "numbers": [answer.value.numbers]})
-    assert read_thoughts(stored, [(0, 0, "answer")], 1, model).columns()["no_answer"].to_pylist() == ["cut short by the budget"]
+    columns = read_thoughts(to_rows([bytes(32)], ["answer"], [answer.value]), [(0, 0, "answer")], 1, model).columns()
+    assert {name: column.to_pylist() for name, column in columns.items()} == {
+        "thinking": ["It is"], "no_answer": ["cut short by the budget"], "finish": [None],
+    }  # fmt: skip
 
 
 def test_the_digest_moves_with_thinking_alone():
