@@ -110,7 +110,7 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
     except SyntaxError as error:
         at = min(max(0, (error.offset or 2) - 2), len(text.rstrip())) if error.lineno == 1 else len(text.rstrip())
         hint = "write comparisons such as `LQI >= 4` with `and` or `or` between them, and texts in quotes"
-        raise WhereError(error.msg.partition(".")[0].replace(" (detected at line 1)", ""), at, hint) from None
+        raise WhereError(error.msg.partition(".")[0].partition(" (detected at line ")[0], at, hint) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise WhereError(f"cannot be read: {error or type(error).__name__}", 0) from None
     return Expression(_Checker(python, meta, subsets or {}).condition(tree, 0))

@@ -127,12 +127,16 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
 
     device = read_settings().device
     before, _, after = name.partition(":")
-    for folder in (Path(name).expanduser().resolve(), project.root / DATA / name):
-        if folder.is_dir():
-            return DoctorOptions(name, "hf_vlm", parameters, folder, device, drift)
-    if (project.root / DATA / f"{name}.dvc").is_file():
+    folder = next((f for f in (Path(name).expanduser().resolve(), project.root / DATA / name) if f.is_dir()), None)
+    is_entry = (project.root / DATA / f"{name}.dvc").is_file()
+    is_of_spec = bool(after) and before in project.specs()
+    if revision is not None and (folder or is_entry or is_of_spec):
+        raise ProjectError(f"{name} is not a model of the hub, so it has no revisions; leave out --revision")
+    if folder is not None:
+        return DoctorOptions(name, "hf_vlm", parameters, folder, device, drift)
+    if is_entry:
         raise ProjectError(f"{DATA}/{name} is not here yet; `dvc pull {DATA}/{name}.dvc` brings it")
-    if after and before in project.specs():
+    if is_of_spec:
         return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", parameters, None, device, drift))
     if revision is not None or re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         from qualm.registry.entries import hub

@@ -94,10 +94,14 @@ def size_of_hub_model(name: str) -> Size | None:
 def size_of_folder(folder: Path) -> Size | str:
     """Return the size of the model in a folder, or as text why it is unknown."""
     try:
-        config = json.loads(textfiles.read_text(folder / "config.json"))
-        shape_of = shapes(folder)
-    except (OSError, textfiles.TextFileError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return _size_of(folder, json.loads(textfiles.read_text(folder / "config.json")), shapes(folder))
+    except (OSError, textfiles.TextFileError, ValueError, RecursionError) as error:
         return f"{folder}: {error}"
+    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        return say.MODEL_FILES_INVALID.format(folder=folder, error=error)
+
+
+def _size_of(folder: Path, config: Mapping[str, Any], shape_of: Mapping[str, tuple[int, ...]]) -> Size | str:
     sight = {name for name in shape_of if any(s in name for s in SIGHT)}
     text = {name: shape for name, shape in shape_of.items() if name not in sight}
     keys, queries = ([s for name, s in text.items() if name.endswith(f"self_attn.{kind}_proj.weight")] for kind in "kq")

@@ -221,9 +221,12 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
     """Yield a reason per leaf in which two parameter values differ."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
-            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
-    # In Python 1 == True == 1.0; in YAML, and for DVC's parameters, they are three values.
-    elif old != new or type(old) is not type(new):
+            before, after = old.get(key), new.get(key)
+            if before is None and after is None and (key in old) != (key in new):
+                before, after = ("null", None) if key in old else (None, "null")  # for DVC a missing key is not one without a value
+            yield from differences(before, after, f"{path}.{key}" if path else str(key))
+    # By value, as DVC compares: 1, 1.0 and True are equal.
+    elif old != new:
         yield Reason("parameter", path.removeprefix("params."), old, new)
 
 

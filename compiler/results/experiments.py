@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.at_revision import commit_of
+from qualm.compiler.results.at_revision import EXPERIMENTS, commit_of
 from qualm.compiler.results.revisions import diff_commits
 from qualm.registry.system.git import output
 
@@ -18,11 +18,12 @@ def experiments(project: Project, spec: str | None, metrics: Sequence[str] | Non
         `name`, `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}) of each.
     """
     plan, head = project.plan(spec), commit_of(project, "HEAD")
-    listed = (output(project.root, "for-each-ref", "--sort=creatordate", "--format=%(refname)", "refs/exps/") or "").split()
-    names = [ref.rpartition("/")[2] for ref in listed if f"/{head[2:]}/" in ref]
+    folder = f"{EXPERIMENTS}/{head[:2]}/{head[2:]}/"
+    refs = (output(project.root, "for-each-ref", "--sort=creatordate", "--format=%(refname)", folder) or "").split()
     entries = []
-    for name in names:
-        parameters, results = diff_commits(project, plan.spec, head, commit_of(project, name))
+    for ref in refs:
+        # By the full name: a branch, or an experiment of another commit, may have the same short one.
+        parameters, results = diff_commits(project, plan.spec, head, commit_of(project, ref))
         rows = [r for r in results if not metrics or {r["metric"], r["metric"].partition("@")[0]} & set(metrics)]
-        entries.append({"name": name, "parameters": parameters, "results": rows})
+        entries.append({"name": ref.removeprefix(folder), "parameters": parameters, "results": rows})
     return entries

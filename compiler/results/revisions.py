@@ -148,8 +148,8 @@ def diff_files(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[
 
 def _files_at(project: Project, spec: str, commit: str) -> Files:
     folder = f"specs/{spec}/stages/"
-    names = (output(project.root, "ls-tree", "--name-only", commit, folder) or "").split()
-    stages = {Path(name).stem: json.loads(_at(project, commit, name) or "{}") for name in names}
+    names = (output(project.root, "ls-tree", "-z", "--name-only", commit, folder) or "").split("\0")
+    stages = {Path(name).stem: json.loads(_at(project, commit, name) or "{}") for name in names if name}
     return {**stages, RESULTS: json.loads(_at(project, commit, f"results/{spec}/metrics.json") or "{}")}
 
 

@@ -13,7 +13,7 @@ from qualm.registry.system.dvc_files import DvcStateError, cache_folder, parse_d
 from qualm.registry.system.dvc_objects import listing
 from qualm.registry.system.git import file_contents, git
 
-HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--format=")
+HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--no-renames", "--format=")
 """Log of all commits of branches, tags and remotes, every side of every merge, without DVC's experiments."""
 
 
@@ -28,8 +28,8 @@ def objects_now(root: Path) -> dict[str, str]:
 
 def objects_of_history(root: Path) -> tuple[dict[str, str], set[str]]:
     """Return ({MD5: path} of objects of all commits, DVC files that cannot be read)."""
-    lines = git(root, *HISTORY, "--raw", "--no-abbrev", "--", ":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc").splitlines()
-    names = {line.split()[3]: line.partition("\t")[2].strip('"') for line in lines}
+    changes = git(root, *HISTORY, "--raw", "--no-abbrev", "-z", "--", ":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc").split("\0")
+    names = {change.split()[3]: name for change, name in zip(changes[::2], changes[1::2], strict=False)}
     objects, unreadable = dict[str, str](), set[str]()
     for blob, content in file_contents(root, [blob for blob in names if blob.strip("0")]):
         try:

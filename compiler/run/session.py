@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -321,5 +322,6 @@ def visible_gpus() -> list[str]:
     """Return the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES; [] if none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return [name.strip() for name in visible.split(",") if name.strip()]
+        names = (name.strip() for name in visible.split(",") if name.strip())
+        return list(itertools.takewhile(lambda name: not name.startswith("-"), names))  # as CUDA reads it: nothing from -1 on
     return [str(number) for number in range(nvidia_cards())]

@@ -159,6 +159,7 @@ MODEL_NOT_PUBLISHED = "{model} is not in the table of published models (registry
 MODEL_NOT_HERE = "{path} is not here yet"
 MODEL_FILES_UNKNOWN = "no files of it are known"
 SIZE_FROM_TABLE = "table of published models, {model}"
+MODEL_FILES_INVALID = "{folder}: its config.json or its weights are not as transformers writes them: {error}"
 WEIGHTS_UNKNOWN = "{folder}: its weights have no self_attn.k_proj and embed_tokens, which give the size of its cache"
 PLAIN_PASSES = "; read by plain passes, which take longer than estimated"
 IMAGE_TOKENS_OF_CLASS = "image tokens as in published models of its class"

@@ -103,7 +103,7 @@ def _test_ids(path: Path) -> frozenset[str]:
     if not path.is_file():
         raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
     try:
-        ids = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        ids = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise AdapterError(f"{path}: expected text in UTF-8: {error}") from error
     wrong = next((i for i in ids if not re.fullmatch(r"\d+(\.png)?", i)), None)

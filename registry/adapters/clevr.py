@@ -80,9 +80,9 @@ def _last_function(program: Any, where: str) -> str:
     """Return the function name of a program's last step; AdapterError if it is unknown."""
     step = program[-1] if isinstance(program, list) and program else None
     function = step.get("function", step.get("type")) if isinstance(step, dict) else None
-    if function not in CATEGORIES:
+    if not isinstance(function, str) or function not in CATEGORIES:
         raise AdapterError(f"{where}: program: expected its last step to be one of {', '.join(sorted(CATEGORIES))}, got {function!r:.60}")
-    return str(function)
+    return function
 
 
 def _keep_scenes(path: Path, folder: Path) -> None:

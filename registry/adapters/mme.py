@@ -61,7 +61,7 @@ def _subtask(context: AdapterContext, source: Path, folder: Path, category: str)
 
 def _samples(path: Path, subtask: str, category: str) -> Iterator[Sample]:
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise AdapterError(f"{path}: expected text in UTF-8: {error}") from error
     if len(lines) != QUESTIONS_PER_IMAGE:

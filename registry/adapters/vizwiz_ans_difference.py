@@ -114,7 +114,7 @@ def _read_names(path: Path, several: bool = False) -> Mapping[str, str]:
     if not path.is_file():
         return {}
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))
+        names = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise AdapterError(f"{path}: expected an object of image names: {error}") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):

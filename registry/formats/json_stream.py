@@ -84,7 +84,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     Raises:
         JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
     """
-    if under is None and _first_byte(path) == b"{":
+    if under is None and first_byte(path) == b"{":
         yield from lines(path, bad)
         return
     with _open(path) as handle:
@@ -107,7 +107,7 @@ def count(path: Path) -> int | None:
     Raises:
         JsonStreamError: it is truncated, or not JSON.
     """
-    begins = _first_byte(path)
+    begins = first_byte(path)
     if begins == b"{" and _has_lines(path):
         return sum(1 for _ in lines(path))
     with _open(path) as handle:
@@ -177,7 +177,7 @@ def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tu
         return ()
 
 
-def _first_byte(path: Path) -> bytes:
+def first_byte(path: Path) -> bytes:
     """Return a file's first byte after byte order mark and spaces; b"" if none."""
     with path.open("rb") as handle:
         return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

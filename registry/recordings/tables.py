@@ -16,7 +16,7 @@ from typing import Any
 from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
 from qualm.registry.formats.columnar import ColumnarError, read_rows, read_schema
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.json_stream import reject_duplicate_keys, too_many_parts
+from qualm.registry.formats.json_stream import JsonStreamError, first_byte, reject_duplicate_keys, too_many_parts, values
 from qualm.registry.formats.text_tables import EXPORT_COLUMN, MAX_CELL, text_lines, unescape_formula
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.jsonl import rows as json_lines
@@ -203,17 +203,15 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return a JSON table's column names; [] if its first 64 KiB do not show that it is one."""
-    with path.open(encoding="utf-8", errors="replace") as handle:
-        start = handle.read(1 << 16)
-    bare = start.lstrip()
-    if bare.startswith("["):
-        try:
-            first, _ = json.JSONDecoder().raw_decode(bare[1:].lstrip())
-        except ValueError:
-            return []
-        return list(first) if isinstance(first, dict) else []
-    if '"prediction"' not in bare:
+    """Return the column names of a JSON table; [] if it is no table."""
+    try:
+        if first_byte(path) == b"[":
+            _, first = next(values(path, bad=lambda error: None), (0, None))
+            return list(first) if isinstance(first, dict) else []
+    except JsonStreamError:
+        return []
+    # Parsing takes far longer than a look at the bytes, and most JSON files in a recording's folder are no tables.
+    if path.stat().st_size > MAX_JSON or b'"prediction"' not in path.read_bytes():
         return []
     return _by_columns(load_json(path))[0]
 

@@ -33,11 +33,12 @@ ROTATION = 1_000_000
 def question_of(index: str) -> str:
     """Return "question N" of a row's index, the same for all rotations of its options.
 
-    >>> question_of("7"), question_of("3000007"), question_of("a7")
-    ('question 7', 'question 7', 'question a7')
+    >>> question_of("7"), question_of("3000007"), question_of("a7"), question_of("9" * 5000)
+    ('question 7', 'question 7', 'question a7', 'question 999999')
     """
     number = index.removesuffix(".0")  # as pandas writes a column with a gap
-    return f"question {int(number) % ROTATION}" if number.isascii() and number.isdecimal() else f"question {index}"
+    # Python converts no number of thousands of digits; the last ones give the same remainder.
+    return f"question {int(number[-18:]) % ROTATION}" if number.isascii() and number.isdecimal() else f"question {index}"
 
 
 def has_rotations(path: Path) -> bool:

@@ -35,14 +35,19 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
 
 
 def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield (blob name, content) of git objects, in the given order."""
+    """Yield (blob name, content) of git objects, in the given order; GitError if one is missing."""
     done = subprocess.run(
-        ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True
+        ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=False
     )
+    if done.returncode != 0:
+        raise GitError(f"git cat-file: {done.stderr.decode(errors='replace').strip() or 'failed'}")
     at = 0
     for blob in blobs:
         end = done.stdout.index(b"\n", at)
-        size = int(done.stdout[at:end].split()[-1])
+        answer = done.stdout[at:end].decode()
+        if answer.endswith(" missing"):
+            raise GitError(f"git cat-file: {answer} in this repository; `git fetch --refetch` brings it")
+        size = int(answer.split()[-1])
         yield blob, done.stdout[end + 1 : end + 1 + size]
         at = end + 1 + size + 1
 

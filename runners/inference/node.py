@@ -120,8 +120,10 @@ class Node:
             bundle.extractall(partial)
         try:
             partial.rename(tree)
-        except OSError:  # another worker of this machine was first
+        except OSError:
             shutil.rmtree(partial)
+            if not tree.is_dir():  # otherwise another worker of this machine was first
+                raise
         return tree
 
 

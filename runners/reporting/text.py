@@ -39,7 +39,8 @@ def number(value: float | None, digits: int = DIGITS) -> str:
 
 def percent(fraction: float, digits: int = 1) -> str:
     """Return a fraction of 1 as text in per cent, `80.1%`."""
-    return f"{number(100 * fraction, digits)}%"
+    text = number(100 * fraction, digits)
+    return f"{text}%" if math.isfinite(fraction) else text
 
 
 def decimals(row: Mapping[str, Any]) -> int:
@@ -121,7 +122,7 @@ def small(value: float) -> str:
 def signed(value: float | None, digits: int = DIGITS) -> str:
     """Return a difference as text with its sign; "undefined" for None or NaN."""
     text = number(value, digits)
-    return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
+    return f"+{text}" if value is not None and value > 0 and text.strip("0.") else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,12 +142,6 @@ class Label(LabelParts):
     @property
     def arrow(self) -> str:
         return {True: "↑", False: "↓", None: ""}[self.higher_is_better]
-
-    @property
-    def family(self) -> str:
-        """Return the label without its conformal setting; score, estimator or calibrator stay."""
-        sweep = f"@{self.sweep}" if self.sweep else ""
-        return f"{self.plugin}{sweep}" + (f"[{inner}]" if (inner := self.score or self.estimator or self.calibrator) else "")
 
 
 def read_label(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> Label:

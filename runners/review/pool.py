@@ -153,7 +153,11 @@ class Pool:
         pairs = self.pairs
         if category is not None:
             categories = sorted({name for q in self.questions.values() for name in (q.category, *q.claims)} - {""})
-            pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/" or category in m[0].claims}
+            pairs = {
+                p: members
+                for p, members in pairs.items()
+                if any(f"/{category}/" in f"/{q.category}/" or category in q.claims for q in members)
+            }
             if not pairs:
                 raise PoolError(f"no question is of category '{category}'; there are: {', '.join(categories) or 'none'}")
         if n_pairs is not None:

@@ -134,7 +134,7 @@ def source_digest(path: Path) -> str:
     """Return the SHA-256 of a Python file's syntax tree without docstrings, or of any file."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    tree = ast.parse(path.read_bytes(), str(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [s for s in node.body if not _is_prose(s)]
@@ -147,7 +147,7 @@ def module_files(module: str) -> dict[str, Path]:
 
 
 def _declared(module: str) -> list[str]:
-    text = _file(module).read_text(encoding="utf-8")
+    text = _file(module).read_text(encoding="utf-8-sig")
     # A search of the text first: few modules have a list, and parsing takes longer than the rest of a digest.
     for node in ast.parse(text).body if "ENGINE" in text else ():
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ENGINE" for t in node.targets):

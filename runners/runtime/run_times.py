@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def format_duration(seconds: float) -> str:
 def format_dollars(amount: float) -> str:
     """Format dollars with cents from $0.10 on, else with two significant digits.
 
-    >>> format_dollars(1234.5), format_dollars(0.01234)
-    ('$1,234.50', '$0.012')
+    >>> format_dollars(1234.5), format_dollars(0.01234), format_dollars(0.0000123)
+    ('$1,234.50', '$0.012', '$0.000012')
     """
-    return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"
+    return f"${amount:,.2f}" if amount >= 0.1 else f"${Decimal(f'{amount:.2g}'):f}"

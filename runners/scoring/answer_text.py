@@ -134,16 +134,19 @@ def _number_at(words: Sequence[str], i: int) -> tuple[str, int]:
     if group is None and words[i] in SCALES:
         group = (1, i)  # "hundred", of "a hundred"
     while group is not None:
-        value, end = group
-        if value < 100 and _word(words, end) == "hundred":
-            value, end = value * 100, end + 1
-            more = _below_hundred(words, end + (_word(words, end) == "and"))
-            value, end = (value + more[0], more[1]) if more and more[0] else (value, end)
-        factor = SCALES.get(_word(words, end), 1)
-        if not 1 < factor < scale:
-            total += value
+        value, after = group
+        if value < 100 and _word(words, after) == "hundred":
+            value, after = value * 100, after + 1
+            more = _below_hundred(words, after + (_word(words, after) == "and"))
+            if more and more[0] and _word(words, more[1]) != "hundred":
+                value, after = value + more[0], more[1]
+        factor = SCALES.get(_word(words, after), 1)
+        if factor >= scale:  # "one million two million": another number begins here
             break
-        total, end, scale = total + value * factor, end + 1, factor
+        total, end = total + value * factor, after + (factor > 1)
+        if factor == 1:
+            break
+        scale = factor
         group = _below_hundred(words, end + (_word(words, end) == "and"))
         group = group if group and group[0] and _word(words, end) != "none" else None
     return str(total) if end > i + 1 or words[i] in SCALES else NUMBERS.get(words[i], words[i]), end

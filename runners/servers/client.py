@@ -266,8 +266,11 @@ class Client:
                         elif isinstance(error, RequestFailedError):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
                             streak += 1
+                        elif isinstance(error, FatalRequestError):
+                            failed.append(str(error))
+                            stop = stop or failed[-1]
                         elif error is not None:
-                            fault = fault or (None if isinstance(error, FatalRequestError) else error)
+                            fault = fault or error
                             stop = stop or str(error) or type(error).__name__
                     if streak >= MAX_FAILURES_IN_A_ROW:
                         stop = stop or failed[-1]

@@ -151,6 +151,7 @@ def test_undefined_is_what_all_completions_do_not_agree_on_at_least(text, values
         ("LQI in (1 2)", 8, "invalid syntax"),
         ("kind == 'a", 8, "unterminated"),
         ("kind == a'", 9, "unterminated"),
+        ("kind == '''a", 8, r"unterminated triple-quoted string literal \(write"),
         ("LQI > 3; INV", 7, "invalid syntax"),
         ("LQI > __import__('os')", 6, "expected a field, a number"),
         ("LQI + 1 > 2", 0, "expected a field, a number"),

@@ -87,6 +87,7 @@ _PRONOUN_BEFORE = re.compile(
     r"\b(?:the|this|that|no|any|every|each|which|some|other|another|first|last|next|right|left|the only)\s*\Z", re.IGNORECASE
 )
 MAX_EXPONENT = 99
+"""A number with a larger exponent is not read; it is compared as text."""
 MAX_DIGITS = 300
 """A longer run of digits is a model that repeats itself, and no number."""
 _JOINED = re.compile(r":\d|-\d")
@@ -150,16 +151,17 @@ def quantities(text: str) -> Iterator[Quantity]:
             continue  # "<5" is another answer than "5"
         if match["below"] and not Fraction(match["below"]):
             continue
+        raised, power = int(match["raised"] or 1), int(match["power"] or match["exponent"] or 0)
+        if max(abs(raised), abs(power)) > MAX_EXPONENT:
+            continue
         for part, offset in _parts(match["digits"]):
             value, decimals = part
-            negative = (match["sign"] or "").startswith("-") or match["sign2"] is not None
-            value = -value if negative and not offset else value
-            value *= Fraction(10) ** max(min(int(match["power"] or match["exponent"] or 0), MAX_EXPONENT), -MAX_EXPONENT)
-            if match["raised"]:
-                value **= max(min(int(match["raised"]), MAX_EXPONENT), -MAX_EXPONENT) if value else 1
+            value = (value**raised if value else value) * Fraction(10) ** power
             if match["below"]:
                 part_of = Fraction(match["half"] or 0) / Fraction(match["below"])
                 value = value + part_of if match["half"] else value / Fraction(match["below"])
+            negative = (match["sign"] or "").startswith("-") or match["sign2"] is not None
+            value = -value if negative and not offset else value
             scale = (match["scale"] or "").strip().casefold()
             value *= SCALES.get(scale) or _SHORT_SCALES.get(scale, 1)
             start = match.start("digits") + offset if offset else match.start()

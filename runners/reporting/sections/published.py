@@ -6,7 +6,6 @@ column per dataset. The setting labelled `published` repeats the authors' choice
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import re
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.formats import text_tables
 from qualm.registry.sample import MACRO_DATASETS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
@@ -138,23 +138,28 @@ def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
     Names are as by `match_key`.
 
     Raises:
-        StageError: a table without `model_name`, or with a cell that is no number.
+        StageError: a table without `model_name`, with a cell that is no number, or that is no CSV in UTF-8.
     """
     tables: dict[str, dict[tuple[str, str], float]] = {}
     for name in TABLES:
         path = folder / f"{name}.csv"
         if not path.is_file():
             continue
-        with path.open(newline="", encoding="utf-8") as handle:
-            reader = csv.DictReader(handle)
-            if "model_name" not in (reader.fieldnames or ()):
-                raise StageError(f"{path}: expected a column 'model_name', found {', '.join(reader.fieldnames or ()) or 'nothing'}")
-            tables[name] = {}
-            for row in reader:
+        tables[name] = {}
+        try:
+            lines = text_tables.rows(path)
+            _, header = next(lines, (1, []))
+            if "model_name" not in header:
+                raise StageError(f"{path}: expected a column 'model_name', found {', '.join(header) or 'nothing'}")
+            for line, cells in lines:
+                row = dict(zip(header, cells, strict=False))
+                model = match_key(row.pop("model_name", ""))
                 for dataset, text in row.items():
-                    if dataset not in ("", "model_name") and dataset is not None and text:
+                    if dataset and text:
                         place = MACRO_DATASETS if dataset == "avg" else dataset
-                        tables[name][match_key(row["model_name"]), match_key(place)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
+                        tables[name][model, match_key(place)] = _float(text, f"{path}:{line}: {dataset}")
+        except text_tables.TextTableError as error:
+            raise StageError(f"{path}: {error}") from error
     return tables
 
 

@@ -104,6 +104,12 @@ def test_names_that_mean_nothing(project, name, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["tiny", "./registry/data/tiny", "far", "t:base"])
+def test_only_a_model_of_the_hub_has_revisions(project, name):
+    with pytest.raises(ProjectError, match=f"{name} is not a model of the hub, so it has no revisions; leave out --revision"):
+        find(project, name, "v2", {})
+
+
 def test_a_recording_has_no_weights(project):
     with pytest.raises(ProjectError, match="t:old is a model of recorded, which has no dtype"):
         find(project, "t:old", None, {"dtype": "float32"})

@@ -75,6 +75,22 @@ def test_why_a_size_cannot_be_told(tmp_path):
     assert "no self_attn.k_proj and embed_tokens" in size_of_folder(folder(tmp_path / "m", {"x": (2, 2)}))
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        [],
+        "x",
+        {"vision_config": [1]},
+        {"architectures": 5},
+        {"vision_config": {"image_size": "large", "patch_size": 14}},
+    ],
+)
+def test_a_config_of_another_shape_is_a_reason(tmp_path, config):
+    made = folder(tmp_path)
+    (made / "config.json").write_text(json.dumps(config))
+    assert str(size_of_folder(made)).startswith(f"{made}: its config.json or its weights are not as transformers writes them: ")
+
+
 def test_models_of_the_hub():
     qwen = size_of_hub_model("Qwen/Qwen2-VL-7B-Instruct")
     assert 7e9 < qwen.language + qwen.vision < 9e9 and size_of_hub_model("nobody/none") is None

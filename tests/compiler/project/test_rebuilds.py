@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +22,41 @@ from tests.support.projects.locked import locked_dep
 
 def test_leaves_that_differ() -> None:
     old = {"params": {"k": 1, "names": ["a"], "gone": 2}}
-    new = {"params": {"k": 1.0, "names": ["a"], "new": 3}}
+    new = {"params": {"k": 1.5, "names": ["a"], "new": 3}}
     assert list(differences(old, new)) == [
         Reason("parameter", "gone", 2, None),
-        Reason("parameter", "k", 1, 1.0),
+        Reason("parameter", "k", 1, 1.5),
         Reason("parameter", "new", None, 3),
     ]
+
+
+PARAMETERS: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    ({"n": 1}, {"n": True}, []),
+    ({"n": 15}, {"n": 15.0}, []),
+    ({"n": [1, 2]}, {"n": [True, 2.0]}, []),
+    ({"n": None}, {"n": None}, []),
+    ({"n": 1}, {"n": 1, "limit": None}, ["parameter limit: (none) -> null"]),
+    ({"n": 1, "limit": None}, {"n": 1}, ["parameter limit: null -> (none)"]),
+    ({"n": 1, "limit": None}, {"n": 1, "limit": 3}, ["parameter limit: (none) -> 3"]),
+    ({"n": [{"a": None}]}, {"n": [{}]}, ["parameter n: [{'a': None}] -> [{}]"]),
+]
+"""Parameters in the lock and now, and what changed."""
+
+
+def test_values_are_compared_as_dvc_compares_them(tmp_path: Path, forked_python: None) -> None:
+    stages, lock = {}, {}
+    for number, (old, new, changes) in enumerate(PARAMETERS):
+        assert [str(reason) for reason in differences({"params": old}, {"params": new})] == changes
+        name = f"{number}.json"
+        (tmp_path / name).write_text(json.dumps({"params": new}))
+        stages[f"s{number}"] = {"cmd": "true", "params": [{name: ["params"]}]}
+        lock[f"s{number}"] = {"cmd": "true", "params": {name: {"params": old}}}
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n")
+    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    (tmp_path / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": lock}))
+    status = subprocess.run([sys.executable, "-m", "dvc", "status", "--json"], cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(status.stdout).keys() == {f"s{number}" for number, (_, _, changes) in enumerate(PARAMETERS) if changes}
 
 
 def test_keys_of_a_lock_may_be_of_any_type() -> None:

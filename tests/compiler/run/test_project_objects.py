@@ -81,6 +81,22 @@ def test_history_has_every_side_of_every_merge_and_no_experiments(repo: Path) ->
     assert tracked_files(repo) == {".gitignore"} and ever_tracked(repo) == {".gitignore", "dvc.lock"}
 
 
+def test_files_that_were_moved_and_names_that_are_not_ascii(repo: Path) -> None:
+    first = {"outs": [out("maß", "1" * 32)], "meta": {"lines": list(range(50))}}
+    (repo / "maß.dvc").write_text(yaml.safe_dump(first))
+    (repo / "metrics.json").write_text("{}")
+    commit(repo)
+    for name in ("maß.dvc", "metrics.json"):
+        (repo / "sub").mkdir(exist_ok=True)
+        git(repo, "mv", name, f"sub/{name}")
+    (repo / "sub/maß.dvc").write_text(yaml.safe_dump(first | {"outs": [out("maß", "2" * 32)]}))
+    commit(repo)
+    (repo / "bäd.dvc").write_text("outs: [")
+    commit(repo)
+    assert objects_of_history(repo) == ({"1" * 32: "maß", "2" * 32: "sub/maß"}, {"bäd.dvc"})
+    assert ever_tracked(repo) >= {"maß.dvc", "metrics.json", "sub/maß.dvc", "sub/metrics.json", "bäd.dvc"}
+
+
 def test_records_of_runs(repo: Path) -> None:
     for name, text in {
         "one": yaml.safe_dump({"cmd": "c", "outs": [out("o", "e" * 32)]}),

@@ -300,7 +300,10 @@ def test_each_parallel_stage_has_a_gpu_and_a_file_for_its_output(tmp_path: Path)
     assert {e["stage"]: Path(e["path"]).read_text() for e in events if e["event"] == "output"} == {"a": "word of a\n", "b": "word of b\n"}
 
 
-@pytest.mark.parametrize(("visible", "gpus"), [("0,1", ["0", "1"]), (" 2 ,, 0", ["2", "0"]), ("", []), ("GPU-a", ["GPU-a"])])
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [("0,1", ["0", "1"]), (" 2 ,, 0", ["2", "0"]), ("", []), ("GPU-a", ["GPU-a"]), ("-1", []), ("1,-1,0", ["1"])],
+)
 def test_visible_gpus(monkeypatch: pytest.MonkeyPatch, visible: str, gpus: list[str]) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert visible_gpus() == gpus

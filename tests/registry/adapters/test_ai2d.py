@@ -51,7 +51,7 @@ def test_splits_are_of_diagrams(tmp_path):
     source = layout(tmp_path)
     by_split = {s: {x.sample_id for x in read(source, split=s) if isinstance(x, Sample)} for s in ("test", "train")}
     assert by_split == {"test": {"2.png-0", "2.png-1"}, "train": {"10.png-0"}}
-    (source / "ai2d_test_ids.csv").write_text("2.png\n")
+    (source / "ai2d_test_ids.csv").write_text("2.png\n", encoding="utf-8-sig")
     assert [x.split for x in read(source, split="test") if isinstance(x, Sample)] == ["test", "test"]
     (source / "ai2d_test_ids.csv").write_text("two\n")
     with pytest.raises(AdapterError, match="expected numbers of diagrams, one a line, got 'two'"):

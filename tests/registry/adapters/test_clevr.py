@@ -73,6 +73,7 @@ def test_answers_and_programs_as_the_generator_writes_them(source, tmp_path):
         ({"answer": None}, r"questions.json: line 1, record 1: answer: expected text, got None"),
         ({"program": []}, "record 1: program: expected its last step to be one of count, "),
         ({"program": [{"function": "guess"}]}, "got 'guess'"),
+        ({"program": [{"function": ["count"]}]}, r"got \['count'\]"),
         ({"question": ""}, "record 1: question: expected text, got ''"),
         ({"question_index": "7"}, "question_index: expected a whole number"),
         ({"image_filename": "../../etc/passwd"}, "expected its image at images/val/../../etc/passwd"),

@@ -74,6 +74,10 @@ def test_json_that_is_no_table(tmp_path, monkeypatch):
 def test_columns_of_json_are_told_without_reading_it_whole(tmp_path):
     assert columns(table(tmp_path, "t.json", '[{"a": 1, "b": 2}, broken')) == ["a", "b"]
     assert columns(table(tmp_path, "t.json", '{"prediction": ["x"], "a": [1]}')) == ["prediction", "a"]
+    long = "x" * 100_000
+    assert columns(table(tmp_path, "t.json", json.dumps([{"a": long, "prediction": "y"}, 1]))) == ["a", "prediction"]
+    assert columns(table(tmp_path, "t.json", json.dumps({"a": [long], "prediction": ["y"]}))) == ["a", "prediction"]
+    assert columns(table(tmp_path, "t.json", '\ufeff[{"a": 1}]')) == ["a"] and columns(table(tmp_path, "t.json", "[]")) == []
     assert columns(table(tmp_path, "t.json", '{"other": [1]}')) == [] == columns(table(tmp_path, "u.json", "[1]"))
 
 

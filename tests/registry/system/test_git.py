@@ -55,6 +55,17 @@ def test_where_git_is_not_there_or_does_not_answer(checkout: Path, monkeypatch: 
     assert git.head_commit(checkout) == ("", False)
 
 
+def test_contents_of_objects_and_one_that_is_missing(checkout: Path) -> None:
+    (checkout / "file").write_bytes(b"a\r\n\0b missing")
+    blob = git.git(checkout, "hash-object", "-w", "file").strip()
+    assert list(git.file_contents(checkout, [blob, blob])) == [(blob, b"a\r\n\0b missing")] * 2
+    with pytest.raises(git.GitError, match=f"git cat-file: {'1' * 40} missing in this repository; `git fetch --refetch` brings it"):
+        list(git.file_contents(checkout, [blob, "1" * 40]))
+    (checkout / ".git/HEAD").unlink()
+    with pytest.raises(git.GitError, match="git cat-file: fatal: "):
+        list(git.file_contents(checkout, [blob]))
+
+
 def test_programs_that_a_repository_names_are_not_run(checkout: Path) -> None:
     program = checkout / "program"
     program.write_text(f"#!/bin/sh\ntouch {checkout / 'has-run'}\n")

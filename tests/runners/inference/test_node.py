@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -45,6 +46,17 @@ def test_files_are_fetched_once_and_laid_out(bundle: bytes, tmp_path: Path) -> N
     assert second.missing() == [] and second._tree() == tree
     other = Node({**files, "data/c": digest(b"c")})
     assert other.missing() == [digest(b"c")]
+
+
+def test_files_that_cannot_be_put_in_place_are_an_error(bundle: bytes) -> None:
+    node = Node({BUNDLE: digest(bundle)})
+    node.fill({digest(bundle): [bundle]})
+    tree = node._tree()
+    shutil.rmtree(tree)
+    tree.symlink_to("nowhere")
+    with pytest.raises(OSError, match=tree.name):
+        node._tree()
+    assert list(tree.parent.iterdir()) == [tree]
 
 
 def test_what_nobody_used_for_a_week_is_removed(bundle: bytes) -> None:

@@ -39,8 +39,10 @@ def test_numbers(value: float | None, printed: str) -> None:
 def test_differences() -> None:
     assert [text.small(v) for v in (0.0, 3.1e-16, 0.0123)] == ["0", "3.1e−16", "0.0123"]
     assert [text.small(v) for v in (1e-4, -1e-4, 1.6e-4, -9e-5)] == ["0.0001", "−0.0001", "0.0002", "−9.0e−05"]
-    assert [text.signed(v) for v in (0.0, 0.5, -0.5, math.nan)] == ["0.000", "+0.500", "−0.500", "undefined"]
-    assert [text.percent(v) for v in (0.0, 0.5, -0.1234, 1.0)] == ["0.0%", "50.0%", "−12.3%", "100.0%"]
+    assert [text.signed(v) for v in (0.0, 0.5, -0.5, 10.0, math.nan)] == ["0.000", "+0.500", "−0.500", "+10.000", "undefined"]
+    assert [text.signed(v) for v in (math.inf, -math.inf, 1e-9, -1e-9)] == ["+∞", "−∞", "0.000", "0.000"]
+    assert text.between({"low": -math.inf, "high": math.inf}, form=text.signed) == "−∞ to +∞"
+    assert [text.percent(v) for v in (0.0, 0.5, -0.1234, 1.0, math.nan)] == ["0.0%", "50.0%", "−12.3%", "100.0%", "undefined"]
 
 
 @pytest.mark.parametrize("gone", [None, math.nan])

@@ -48,6 +48,17 @@ def test_a_sample_is_of_pairs_of_every_category_and_grows(pool: Pool) -> None:
         pool.only("tempora", None, 7)
 
 
+def test_a_pair_is_of_the_category_of_either_member(tmp_path: Path) -> None:
+    recipe, source = write_pairs(tmp_path)
+    samples = read_table(recipe / "samples.parquet", SAMPLES).to_pylist()
+    for row in samples:
+        row["category"] = f"a/{'x' if row['answerable'] else 'y'}"
+    write_table(recipe / "samples.parquet", samples, SAMPLES)
+    pool = read_pool([recipe], [source])
+    for name in ("a/x", "a/y", "y", "a"):
+        assert pool.only(name, None, 7).questions.keys() == pool.questions.keys(), "a pair is reviewed as a whole"
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(PoolError, match="no pairs here yet"):
         read_pool([tmp_path], [])

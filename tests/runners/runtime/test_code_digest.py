@@ -59,6 +59,7 @@ def test_closure_is_what_runs(house):
         ("runners/plugins/models/m.py", "  # a comment", "  # another, longer"),
         ("runners/plugins/models/m.py", "Help.", "More help."),
         ("runners/plugins/models/m.py", "helper.g(f)", "helper.g(\n        f\n    )"),
+        ("runners/plugins/models/m.py", "from typing import", "\ufefffrom typing import"),  # as editors of Windows save it
         ("runners/unrelated.py", "1", "2"),
         ("runners/helper.py", "f()", "f"),  # the engine counts by its versions
     ],

@@ -80,6 +80,9 @@ def test_two_units_at_most(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-@pytest.mark.parametrize(("amount", "text"), [(0.0, "$0"), (0.0123, "$0.012"), (0.0999, "$0.1"), (0.1, "$0.10"), (1234.5, "$1,234.50")])
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0.0, "$0"), (0.00001, "$0.00001"), (0.0123, "$0.012"), (0.0999, "$0.1"), (0.1, "$0.10"), (1234.5, "$1,234.50")],
+)
 def test_amounts(amount: float, text: str) -> None:
     assert format_dollars(amount) == text

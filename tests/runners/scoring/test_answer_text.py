@@ -35,10 +35,15 @@ def test_case_punctuation_articles_and_number_words_make_no_difference(text, pla
         ("one twenty", ["1", "20"]),
         ("thirty forty two", ["30", "42"]),
         ("eleven", ["11"]),
+        ("one million two million", ["1000000", "2000000"]),
+        ("two thousand and three thousand", ["2000", "and", "3000"]),
+        ("five hundred two hundred", ["500", "200"]),
+        ("five hundred two thousand and one", ["502001"]),
+        ("two million three hundred thousand", ["2300000"]),
         ("", []),
     ],
 )
-def test_number_words_below_a_hundred(words, digits):
+def test_numbers_in_words_end_where_the_next_begins(words, digits):
     assert numbers_to_digits(words.split()) == digits
 
 

@@ -129,7 +129,7 @@ def test_the_hopeless_is_not_tried_again(tmp_path, status, body):
             opened(server.url, tmp_path, concurrency=1).complete(prompts(20), max_new_tokens=4)
         assert len(server.bodies) == 1
     assert KEY not in str(caught.value)
-    assert "0 requests failed and 19 were not sent" in str(caught.value)
+    assert "1 request failed and 19 were not sent" in str(caught.value)
 
 
 def test_one_request_that_the_server_rejects(tmp_path):

@@ -21,6 +21,7 @@ from qualm.runners.plugins.judges._quantities import equal, plain_math, quantiti
         ("20 °C", 20, "°c"), (r"90^\circ", 90, "°"), ("324m", 324, "m"), ("12 square centimeters", 12, "cm^2"), ("3 dogs", 3, "dogs"),
         ("about 5", 5, ""), ("**9**", 9, ""), ("5.", 5, ""), ("0,000", 0, ""),
         ("two thirds", Fraction(2, 3), ""), ("a quarter", Fraction(1, 4), ""), ("Half", Fraction(1, 2), ""), ("a dozen", 12, ""),
+        ("2^3×10^4", 80000, ""), ("10^2 * 10^3", 10**5, ""), ("-2^2", -4, ""), ("-1 1/2", Fraction(-3, 2), ""), ("2^99", 2**99, ""),
         ("half a dozen", 6, ""), ("three and a half hours", Fraction(7, 2), "h"), ("one tenth", Fraction(1, 10), ""),
     ],
 )  # fmt: skip
@@ -33,7 +34,7 @@ def test_numbers_are_read_with_sign_unit_and_scale(text, value, unit):
     "text",
     [
         *("", "red", "2-1", "10:30", "5 or 6", "1.2.3", "<5", "B12", "x5", "1,2,3", "(1,2)", "3/0", "12/25/2020", "5!=3"),
-        *("the fifth floor", "quarter past"),
+        *("the fifth floor", "quarter past", "2^1000", "1e400", "2 × 10^-400"),
     ],
 )
 def test_what_is_no_number(text):

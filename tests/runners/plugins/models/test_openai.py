@@ -399,7 +399,7 @@ def test_the_hopeless_stops_at_once(project, monkeypatch, status):
         project.url, project.servers = server.url, {"default": {"key": "QUALM_TEST_KEY", "concurrency": 1}}
         project.stage(["open"])
         with pytest.raises(
-            StageError, match=rf"model 'gpt' \(toy at http://127.*status {status}: wrong key \[key\]. 0 samples failed and 5"
+            StageError, match=rf"model 'gpt' \(toy at http://127.*status {status}: wrong key \[key\]. 1 sample failed and 5"
         ) as caught:
             project.run()
         assert len(server.bodies) == 1 and server.keys == ["Bearer sk-secret"]

@@ -173,6 +173,17 @@ def test_a_cell_that_is_no_number_names_its_place(tmp_path: Path) -> None:
         published.read_tables(tmp_path)
 
 
+def test_tables_from_a_spreadsheet(tmp_path: Path) -> None:
+    (tmp_path / "acc.csv").write_bytes("\ufeffmodel_name,mmbench,avg\r\nModèle,0.5,0.25\r\nshort\r\n".encode())
+    assert published.read_tables(tmp_path) == {"acc": {("modle", "mmbench"): 0.5, ("modle", "macrodatasets"): 0.25}}
+    (tmp_path / "acc.csv").write_bytes("model_name,mmbench\nModèle,0.5\n".encode("latin-1"))
+    with pytest.raises(StageError, match=r"acc\.csv: line 2: not UTF-8: byte 0xe8"):
+        published.read_tables(tmp_path)
+    (tmp_path / "acc.csv").write_text("model_name;mmbench\nm;0,5\n")
+    with pytest.raises(StageError, match=r"acc\.csv: line 1: its columns are parted by semicolons"):
+        published.read_tables(tmp_path)
+
+
 def test_reads_the_released_tables_whole() -> None:
     if not FIXTURE.is_dir():
         pytest.skip(f"{FIXTURE} is not here")
