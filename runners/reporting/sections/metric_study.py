@@ -16,6 +16,7 @@ from qualm.runners.reporting.sections.strategies import answerable_only, categor
 from qualm.runners.reporting.text import heading_name, number, visible
 from qualm.runners.results.confidence_weighted_accuracy import STUDIED, claims
 from qualm.runners.runtime.colours import SERIES
+from qualm.runners.runtime.short_names import shorten_names
 
 BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
@@ -95,19 +96,18 @@ def category_figures(results: Report) -> list[Figure]:
             legend=model_legend(models, results.palette),
             wide=True,
         )
+        groups = dict(zip(leaves, shorten_names(leaves, 24, lambda leaf: visible(leaf.rpartition("/")[2], 24)), strict=True))
         for label in labels:
             rows = []
-            for leaf in leaves:
+            for leaf, group in groups.items():
                 for model in models:
                     row = results.clean.get((model, dataset, f"category={leaf}", label.text))
                     if row is None or not is_finite(row["value"]):
                         continue
                     low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
-                    group = visible(leaf.rpartition("/")[2], 24)
                     rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
             if rows:
-                order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
-                svg = charts.bars(rows, order, [brief(m) for m in colour_order(models, results.palette)])
+                svg = charts.bars(rows, list(groups.values()), [brief(m) for m in colour_order(models, results.palette)])
                 figure.panels.append(Panel(heading(label), svg))
         if figure.panels:
             figures.append(figure)

@@ -116,6 +116,12 @@ def test_a_bar_per_model_and_category_with_its_interval(drawn):
     assert figure.wide and figure.legend == [("var(--c0)", "m"), ("var(--c1)", "n")]
 
 
+def test_categories_of_one_name_have_a_place_each(drawn):
+    category_figures(made_results(sliced(leaves=("epistemic/other", "aleatoric/other")), samples=REFUSALS))
+    ((rows, order, _),) = drawn
+    assert len(set(order)) == 2 and {row["group"] for row in rows} == set(order)
+
+
 def test_two_categories_are_the_fewest_and_eight_models_the_most(drawn):
     assert category_figures(made_results(sliced(leaves=("epistemic/knowledge",)), samples=REFUSALS)) == []
     assert category_figures(made_results(sliced(metric="accuracy"), samples=REFUSALS)) == []
