@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def smaller(text: str) -> str:
     """The spec with few scenes, few steps, and one fine-tune less."""
     spec = yaml.safe_load(text)
-    spec["datasets"]["scenes"] |= {"train": 120, "val": 60, "test": 60}
+    spec["datasets"]["scenes"] |= {"train": 60, "val": 40, "test": 40}
     spec["datasets"]["standard"] |= {"val": 24, "test": 24}
     del spec["finetunes"]["sft_ours_other"]
     for (recipe,) in map(dict.values, spec["finetunes"].values()):

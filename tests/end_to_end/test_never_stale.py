@@ -135,17 +135,17 @@ def test_experiments(clone: Clone) -> None:
     assert "results/mini/metrics.json" in json.loads(clone.dvc("metrics", "diff", "--json", "--all").stdout)
     clone.run("git", "checkout", "-q", ".")
     clone.dvc("checkout", "-q")
-    clone.dvc("exp", "run", "--queue", "-S", "limit=3,5")
+    clone.dvc("exp", "run", "--queue", "-S", "limit=3")
     clone.dvc("exp", "run", "--queue", "-S", "specs/mini.yaml:metrics.1.ece.bins=5", "-n", "five")
     clone.dvc("exp", "run", "--queue", "-S", "specs/parent.yaml:estimators=[max_sequence_probability]", "-n", "other")
     clone.dvc("exp", "run", "--run-all", check=False)
     assert clone.run("git", "status", "--porcelain").stdout == ""
     words = [line.split() for line in clone.dvc("queue", "status").stdout.splitlines()]
-    assert sorted(line[-1] for line in words if line[-1:] in (["Success"], ["Failed"])) == ["Failed", "Success", "Success", "Success"]
+    assert sorted(line[-1] for line in words if line[-1:] in (["Success"], ["Failed"])) == ["Failed", "Success", "Success"]
     said = clone.dvc("queue", "logs", "other").stdout
     assert "make the same change in your workspace, run `qualm compile mini`, commit, and queue the experiment again" in said
     rows = list(csv.DictReader(io.StringIO(clone.dvc("exp", "show", "--csv").stdout)))
-    assert {"3", "4", "5"} <= {row["limit"] for row in rows}
+    assert {"3", "4"} <= {row["limit"] for row in rows}
     clone.dvc("exp", "apply", "five")
     assert json.loads((clone.root / "specs/mini/stages/score.json").read_text())["params"]["metrics"]["ece"]["args"]["bins"] == 5
     assert is_in_step(clone)

@@ -26,7 +26,7 @@ git() { command git -c user.name=t -c user.email=t@example.org "$@"; }
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
-    made = make_clone(tmp_path / "clone", "quickstart")
+    made = make_clone(tmp_path / "clone", "quickstart", forked=True)
     made.commit("compiled")
     (made.root / "deep").mkdir()
     return made

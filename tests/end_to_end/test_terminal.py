@@ -25,7 +25,7 @@ OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AK]|\r")
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory):
-    made = make_clone(tmp_path_factory.mktemp("evil") / "clone", "quickstart")
+    made = make_clone(tmp_path_factory.mktemp("evil") / "clone", "quickstart", forked=True)
     card = yaml.safe_load((made.root / "registry/cards/pope.yaml").read_text())
     for key in ("title", "description", "source", "licence", "scoring", "citation"):
         card[key] = f"{card[key]} {ARGUMENT}"

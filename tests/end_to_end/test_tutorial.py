@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.forks import forks
+
 PAGE = Path(__file__).parents[2] / "docs/tutorial.md"
 WHO = {f"GIT_{role}_{part}": "reader@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
@@ -26,7 +28,7 @@ class Reader:
         if language != "bash":
             (self.folder / block.partition("\n")[0].removeprefix("# ")).write_text(block, encoding="utf-8")
             return ""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join([forks().folder, str(Path(sys.executable).parent), os.environ["PATH"]])
         script = f"set -e\n{block}\npwd >&2"
         done = subprocess.run(
             ["bash", "-c", script], cwd=self.folder, env={**os.environ, **WHO, "PATH": path}, capture_output=True, text=True, check=False

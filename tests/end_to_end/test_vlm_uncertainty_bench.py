@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    clone = make_clone(tmp_path_factory.mktemp("vub") / "clone", SPEC)
+    clone = make_clone(tmp_path_factory.mktemp("vub") / "clone", SPEC, forked=True)
     spec = clone.root / f"specs/{SPEC}.yaml"
     spec.write_text(spec.read_text().replace("bootstrap: 1000", "bootstrap: 20"))
     clone.qualm("data", "add", SPEC, "--from", str(FIXTURE))

@@ -13,27 +13,10 @@ import pytest
 
 from tests.end_to_end.test_light import SPEC
 from tests.end_to_end.test_recorded_elsewhere import log
+from tests.support.processes.forks import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 PRELUDE = ROOT / "tests/support/other_system"
-IMPORT_ALL = """
-import importlib, sys
-from pathlib import Path
-root = Path(sys.argv[1])
-names = sorted(
-    f"qualm.{path.relative_to(root).with_suffix('').as_posix().replace('/', '.').removesuffix('.__init__')}"
-    for folder in ("compiler", "registry", "runners") for path in (root / folder).rglob("*.py") if path.name != "__main__.py"
-)
-assert len(names) > 500
-for name in names:
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if " on win32" in str(error) or (error.name or "qualm").startswith("qualm"):
-            print(f"{name}: {error}")  # else a library of an extra that is not installed
-    except Exception as error:
-        print(f"{name}: {error!r}")
-"""
 COMMANDS = """
 import io, json, runpy, sys
 from contextlib import redirect_stdout
@@ -53,14 +36,14 @@ print(json.dumps(ended))
 
 
 def environment(system: str) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([forks().folder, str(Path(sys.executable).parent), os.environ["PATH"]])
     plain = {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "0"}
     return plain if system == "linux" else {**plain, "PYTHONPATH": str(PRELUDE), "QUALM_TEST_SYSTEM": system}
 
 
 def python(system: str, folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment(system), capture_output=True, text=True, check=False, timeout=600
+        [str(forks().python), *arguments], cwd=folder, env=environment(system), capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, f"{system}: {arguments}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -84,7 +67,7 @@ def test_commands_that_run_nothing(system: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_every_module_can_be_imported(tmp_path: Path, system: str) -> None:
-    assert python(system, tmp_path, "-c", IMPORT_ALL, str(ROOT)) == ""
+    assert python(system, tmp_path, "-m", "import_all", str(ROOT)) == ""
 
 
 @pytest.mark.slow

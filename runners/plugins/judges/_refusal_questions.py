@@ -113,6 +113,9 @@ _SUBJECT = re.compile(
     rf"|(?:show|have|contain|depict|include|look|seem|appear)\b)[\w-]+ ?){{1,3}})"
 )
 
+# The lookbehind keeps the search linear: a match can only begin where a word does.
+_ALTERNATIVES = re.compile(r"(?<![\w-])([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$")
+
 
 def is_english(text: str) -> bool:
     """Return true if a lower-case text is English, by its letters and function words."""
@@ -259,7 +262,7 @@ class Asked:
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
         """Return two sets of stems, one per offered alternative ("full or empty?"); () without."""
-        found = None if self.has_options else re.search(r"([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$", self.text)
+        found = None if self.has_options else _ALTERNATIVES.search(self.text)
         pair = tuple(content(word) for word in found.groups()) if found else ()
         return pair if all(pair) else ()
 

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import traceback
+from contextlib import suppress
 
 
 def reap(*_) -> None:
@@ -24,9 +25,13 @@ def reap(*_) -> None:
 
 def run(asked: dict) -> int:
     """`python -m MODULE ARGUMENTS`; the exit status."""
-    sys.path[:0] = [asked["folder"], *filter(None, asked["environment"].get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = filter(None, asked["environment"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv[:] = ["-m", *asked["arguments"]]
     try:
+        sys.modules.pop("sitecustomize", None)
+        with suppress(ModuleNotFoundError):
+            importlib.import_module("sitecustomize")  # as `site` does
+        sys.path.insert(0, asked["folder"])
         runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
     except SystemExit as error:
         if isinstance(error.code, str):

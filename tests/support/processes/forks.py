@@ -2,9 +2,9 @@
 
 What a test starts here is a process as any other, with its own working directory, environment, arguments and exit status, and it imports
 `qualm` anew, from where it stands. Only torch and the like, seconds of every start, are already there.
-A folder with a `python3` that does so comes first on the PATH of everything started here, so that the commands of a `dvc repro` are forks
-too, and so are the processes that a stage or torchrun starts. What shall be started from nothing, and what dies with its parent, is not
-for here: all forks are children of one server.
+A folder with a `python3`, a `dvc` and a `qualm` that do so comes first on the PATH of everything started here, so that the commands of a
+`dvc repro` are forks too, and so are the processes that a stage or torchrun starts. What shall be started from nothing, and what dies with
+its parent, is not for here: all forks are children of one server.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ CLIENT = """\
 #!{python} -IS
 import json, os, socket, sys
 own, *arguments = sys.argv
-if own.endswith("/dvc"):
-    arguments = ["-m", "dvc", *arguments]
+name = os.path.basename(own)
+if name in ("dvc", "qualm"):
+    arguments = ["-m", name, *arguments]
 arguments = [a for a in arguments if a not in ("-u", "-P")]
 if arguments[:1] == ["specs/run.py"]:
     arguments = ["-m", "qualm.runners" if "/" in arguments[1] else "qualm.compiler", arguments[1]]
@@ -146,7 +147,7 @@ def forks() -> Forks:
 
 def _start(place: Path, python: Path) -> None:
     python.parent.mkdir()
-    for program in (python, python.with_name("dvc")):
+    for program in (python, python.with_name("dvc"), python.with_name("qualm")):
         program.write_text(CLIENT.format(python=sys.executable, place=str(place)))
         program.chmod(0o755)
     command = [sys.executable, "-P", str(SERVER), str(place), str(python), *LIBRARIES]

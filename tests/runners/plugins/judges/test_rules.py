@@ -108,6 +108,13 @@ def test_a_model_that_repeats_itself_is_soon_read(words):
     assert time.process_time() - start < 60
 
 
+def test_a_question_of_a_single_long_word_is_soon_read():
+    """Searching for "full or empty?" from every character of the word would take two minutes."""
+    start = time.process_time()
+    assert not is_refusal("red", "x" * 100_000)
+    assert time.process_time() - start < 60
+
+
 LABELLED = list(csv.DictReader((Path(__file__).parents[3] / "data" / "refusals.csv").open(encoding="utf-8")))
 
 
