@@ -118,6 +118,18 @@ def test_batches_that_change_answers(under_test):
     assert numbers.batches(under_test).verdict == "fail"
 
 
+def test_a_sampled_token_at_the_edge_of_its_interval_is_rounding(under_test):
+    part = under_test.baseline[0][draw_part(1)]
+    moved = changed(under_test, 0, draw_part(1), tokens=[*part.tokens[:-1], part.tokens[-1] + 1])
+    found = numbers.batches(moved)
+    assert found.verdict == "warn" and found.numbers["differ"] == 2 and found.advice.startswith("rounding: ")
+    for draw in (1, 2):  # more than rounding explains
+        for row in range(2):
+            part = under_test.baseline[row][draw_part(draw)]
+            changed(under_test, row, draw_part(draw), tokens=[*part.tokens[:-1], part.tokens[-1] + 1])
+    assert numbers.batches(under_test).verdict == "fail"
+
+
 def test_at_another_dtype_answers_may_differ(under_test, monkeypatch):
     part = under_test.baseline[0][ANSWER]
     monkeypatch.setattr(under_test.model, "dtype", "bfloat16")
