@@ -104,7 +104,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 
 @contextmanager
 def _completed_checkout(root: Path, missing_md5s: Mapping[str, str]) -> Iterator[Path]:
-    """Yield `root`; if DVC's cache has missing inputs, a temporary folder of links to both.
+    """Yield `root`, or a temporary folder of links to it and missing inputs that DVC cached.
 
     `missing_md5s` is {path of an input: its MD5}.
     """

@@ -61,7 +61,7 @@ def _check_kind(kind: str | None) -> None:
 
 
 def print_named(name: str, as_json: bool) -> None:
-    """Print the plugins that have this name here or elsewhere, else those that mention it.
+    """Print the plugins called so here or in other tools, else those that mention the name.
 
     Raises:
         ProjectError: there is none; the message says what to do instead.

@@ -72,7 +72,9 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
-    """Return the perturbation's numeric parameters, `parameter` first; [] if it has none.
+    """Return a perturbation's Knobs, `parameter` first; ProjectError if it lacks a needed one.
+
+    Without `auto` and `parameter`, a perturbation without numeric parameters gives [].
 
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.

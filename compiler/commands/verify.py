@@ -108,10 +108,10 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
-    """Return what to review: `name`, or the only pair set or dataset; else ProjectError.
+    """Return what to review: `name`, or the only pair set, or without pairs the only dataset.
 
     Raises:
-        ProjectError: the spec has several, or not that one.
+        ProjectError: no name is given and the spec has several, or it has none or not that one.
     """
     spec, datasets = resolved.spec, {d.label: d for d in resolved.datasets}
     names = [*spec.pairs, *datasets]

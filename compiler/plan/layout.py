@@ -149,7 +149,7 @@ class Layout:
         return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
 
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
-        """Return (project files, digest of installed files, engine versions) of modules.
+        """Return (project files, digest of installed files, engine versions) that modules need.
 
         Args:
             costly: count our code by declared versions instead of by content.

@@ -13,7 +13,7 @@ from qualm.runners.inference.hf.folder import revision_fault
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
-    """Yield advice per unpinned hub model and per input that is neither made nor pulled.
+    """Yield advice per unpinned hub model and per absent input that is not made or pulled.
 
     Args:
         words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.

@@ -20,7 +20,7 @@ def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, 
 
 
 def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
-    """Yield a sentence per fine-tune whose training prompt differs from the asked one."""
+    """Yield a sentence per difference between a fine-tune's training and evaluation prompts."""
     for f in resolved.finetunes:
         asked = [prompt for _, prompt in _asked_with(resolved, f)]
         names = [model.ref.label.rpartition("prompt=")[2] for model in _trained(resolved, f)]

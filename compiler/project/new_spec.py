@@ -110,7 +110,12 @@ def largest_take(limit: int) -> int:
 
 
 def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return {key: value} that limits a dataset to `limit` questions; {} if it is smaller."""
+    """Return {key: value} that sets a dataset's `limit:` or `balance:`; {} if low enough.
+
+    Args:
+        entry: the dataset in the parent spec; its real size is not looked at.
+        limit: largest number of questions, images or pairs, by split where the entry counts so; half of it for `balance: take`.
+    """
     if balance := entry.get("balance"):
         take = largest_take(limit)
         return {"balance": {"take": take}} if balance["take"] > take else {}

@@ -49,7 +49,7 @@ class _Asker:
         return int(self.args.get("attempts") or self.asks.get("attempts", 1))
 
     def prompt_tokens(self, root: Path) -> int:
-        """Return the maximum prompt tokens for one item, summed over its requests."""
+        """Return tokens of one item's unfilled prompt templates, the longest if not known which."""
         given = self.args.get("prompt")
         files = (
             [root / str(given)] if given else [(self.plugin.path.parent / str(a)).resolve() for a in self.plugin.declares.get("ASSETS", ())]

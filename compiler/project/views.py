@@ -158,7 +158,7 @@ def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
 
 
 def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
-    """Print the most questions that recipes make, by category and split."""
+    """Print upper bounds on the questions that pair recipes make, per category and split."""
     if not counts:
         return
     out = console()

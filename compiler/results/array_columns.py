@@ -29,7 +29,10 @@ class ArgumentError(ValueError):
 
 
 def check_values(name: str, values: Floats) -> None:
-    """Raise ArgumentError if a share, rating or option index is out of range; NaN is allowed."""
+    """Raise ArgumentError for shares or ratings outside 0..1, negative or fractional indices.
+
+    Other columns are not checked, and NaN is allowed. An index must be a whole number of at least 0; it has no upper limit here.
+    """
     if name in SHARES or name.startswith(RATED_BY):
         expected, wrong = "a number between 0 and 1", (values < 0) | (values > 1)
     elif name in INDICES:

@@ -106,7 +106,7 @@ def scores_at(project: Project, revision: str, spec: str, pull: bool = False) ->
 
 
 def _find_score_stage(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
-    """Return (commit, {name: stage}, score stage, {path: locked MD5}); else ProjectError."""
+    """Return commit, {name: stage}, score stage, {its locked path: MD5}; else ProjectError."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")

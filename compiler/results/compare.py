@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the differences b - a per metric on clean answers, as a dict; else ProjectError.
+    """Compare a and b on clean answers: return a dict of differences b - a, tests and notes.
 
     Args:
         project: whose results they are.
@@ -115,7 +115,10 @@ class ComparisonSide:
 
 
 def _load_side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """Return the side "SPEC", "MODEL", "SPEC:MODEL" or "REV:SPEC:MODEL"; else ProjectError."""
+    """Load the side SPEC, MODEL, SPEC:MODEL, REV:SPEC or REV:SPEC:MODEL; else ProjectError.
+
+    `A:B` is a spec and its model if there is such a one, else a revision and its spec.
+    """
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
@@ -170,7 +173,9 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Return `yours` minus `mine` for clean rows in both, untested; ProjectError if none.
+    """Return a comparison of clean rows in both, `yours` minus `mine`; ProjectError if none.
+
+    It is a dict as `compare_scores` returns.
 
     Without samples there is no pairing and so no interval of the difference.
     """

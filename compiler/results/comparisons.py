@@ -28,7 +28,10 @@ def matching_tests(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
 
 
 def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:
-    """Print a table per dataset, slice and baseline, then the correction; nothing if no tests."""
+    """Print a table of tests per dataset, slice and model `a`, then correction and remarks.
+
+    Nothing is printed without tests.
+    """
     for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
         here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
         models = list(dict.fromkeys(t["b"] for t in here))

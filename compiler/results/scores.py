@@ -92,7 +92,7 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return rows by filters (default: clean, all questions); ProjectError for unknown names.
+    """Return rows that pass filters; by default clean, all questions, main conformal setting.
 
     Name a metric by label, with or without brackets, or by plugin.
 

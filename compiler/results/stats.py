@@ -28,7 +28,7 @@ _PICTURES, _QUESTIONS = _SHORT
 
 
 def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
-    """Print counts of a spec's datasets that are on disk, and name those that are not.
+    """Print counts and shortcuts of a spec's datasets on disk; as text, name the missing ones.
 
     Raises:
         ProjectError: none of them is.

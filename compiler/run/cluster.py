@@ -52,7 +52,9 @@ def open_cluster(on: str) -> Iterator[str]:
 
 
 def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
-    """Return {"CPU", "GPU": counts, "memory": bytes} that a cluster or this machine offers.
+    """Return {"CPU", "GPU": counts, "memory": bytes...} that a cluster or this machine offers.
+
+    A cluster's resources are those that Ray lists: others may be among them, and "GPU" is missing where there is none.
 
     Raises:
         ProjectError: Ray is not installed, or the cluster cannot be reached.

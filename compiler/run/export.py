@@ -128,7 +128,7 @@ def _plugin(to: str) -> Plugin:
         raise ProjectError(f"no export '{to}'; {nearest(to, names)}") from None
 
 
-def _parts(plan: Plan, request: ExportRequest, default: str) -> tuple[ExportPart, ...]:
+def _parts(plan: Plan, request: ExportRequest, default_spec: str) -> tuple[ExportPart, ...]:
     from qualm.runners.data.dataset import read_variants
     from qualm.runners.plugins.exports import ExportPart
 
@@ -157,14 +157,14 @@ def _parts(plan: Plan, request: ExportRequest, default: str) -> tuple[ExportPart
             if name not in names_of[kind]:
                 raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {nearest(name, names_of[kind])}")
     if missing:
-        raise ProjectError(f"answers are missing; compute or fetch them {how_to_make(plan.spec, dict.fromkeys(missing), default)}")
+        raise ProjectError(f"answers are missing; compute or fetch them {how_to_make(plan.spec, dict.fromkeys(missing), default_spec)}")
     if not parts:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
     return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
 
 
-def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default: str) -> dict[str, Path]:
-    """Return {dataset: folder}, by default of pair sets or the only one; else ProjectError."""
+def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default_spec: str) -> dict[str, Path]:
+    """Return {dataset: folder} of those requested, else the pair sets or the only dataset."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers
@@ -180,7 +180,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest, default: s
             raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of)}")
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
-        raise ProjectError(f"datasets are missing; make or fetch them {how_to_make(plan.spec, missing, default)}")
+        raise ProjectError(f"datasets are missing; make or fetch them {how_to_make(plan.spec, missing, default_spec)}")
     return folders
 
 

@@ -211,7 +211,7 @@ def hold_run_lock(root: Path) -> Iterator[str | None]:
 
 
 def _describe_lock_holder(root: Path) -> str:
-    """Return a message that names the process with DVC's lock, or "unknown"."""
+    """Return a message with the process that holds DVC's lock ("unknown" in it if not found)."""
     try:
         held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))
         first = next(iter([*held.get("write", {}).values(), *(who for readers in held.get("read", {}).values() for who in readers)]), None)

@@ -183,7 +183,7 @@ class Session:
         return (codes[0] if codes else 0), any(process.reader.has_failed_command for process in failed)
 
     def _start(self, arguments: Sequence[str], stage: str = "", gpu: str = "") -> _Process:
-        """Start a DVC process with its own log and output file, and return it.
+        """Start a DVC process that logs to files, for one stage or a whole pipeline; return it.
 
         Args:
             stage: address of the stage that it runs; "" for a whole pipeline.

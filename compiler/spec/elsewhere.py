@@ -29,7 +29,7 @@ class OtherSpecModels:
         self._entries: list[str] = []
 
     def fault(self, name: str) -> tuple[str, str]:
-        """Return (message, hint) if no artifact can have this name; ("", "") otherwise."""
+        """Return (message, hint) if no spec makes the model or the name is misspelt; or ("", "")."""
         spec, _, model = name.partition(":")
         if not model:
             return self._misspelt(name)

@@ -124,7 +124,11 @@ def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tupl
 
 
 def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield (path, message, hint) per calibrator without metric or method, or on scored rows."""
+    """Yield (path, message, hint) for calibrators unread by metrics, on scored rows, or unfit.
+
+    "Unread": no metric of the spec reads a confidence. "Unfit": its methods cannot take its scores, such as several, or values of
+    estimators. A calibrator whose methods are all unknown is passed over.
+    """
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
         if not use.methods or reader.failures.has_errors("metrics"):

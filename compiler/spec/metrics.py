@@ -32,7 +32,7 @@ CROSS = "*"
 
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
-    """Return the metrics and their missing companions, by label.
+    """Return the metrics and those of their companions not yet among them, sorted by label.
 
     Companions have the same parameters.
     """

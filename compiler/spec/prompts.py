@@ -81,7 +81,7 @@ class PromptReader:
         return resolved
 
     def _template(self, text: str, path: Path_) -> str | None:
-        """Return a template's text, given or from a file; None and a problem if unreadable."""
+        """Return a template, given or from a file, and record its faults; None if unreadable."""
         if re.fullmatch(NAME_PATTERN, text):
             folder = prompts_folder()
             if not (folder / f"{text}.md").is_file():
@@ -155,7 +155,7 @@ class PromptReader:
         return []
 
     def _written(self, entries: Sequence[Any], path: Path_, inside: bool = False) -> list[dict[str, Any]]:
-        """Return the well-formed examples as dicts of set keys; record faults and absent images.
+        """Return well-formed examples (even without their images) as dicts; record all faults.
 
         Args:
             entries: examples as mappings or checked.

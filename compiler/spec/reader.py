@@ -99,7 +99,7 @@ class SpecReader:
         return self._plugins[kind, name]
 
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
-        """Return (plugin, parameters, path of the parameters); None and a problem if wrong.
+        """Return (plugin, parameters, their path) of an item; or record a problem, return None.
 
         Args:
             named: the path of the parameters ends with the plugin's name.

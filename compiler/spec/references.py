@@ -20,7 +20,10 @@ WITHOUT_CONFIDENCE = "use `sequence`, or `confidence: none` beside the model: wh
 
 
 def check_names(reader: SpecReader) -> None:
-    """Record names used in two sections; SpecError if one has more than MAX_POINTS entries."""
+    """Record a problem per repeated name; SpecError if a section has over MAX_POINTS entries.
+
+    Datasets, pairs, models and fine-tunes must have different names.
+    """
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
     for section, n in many:

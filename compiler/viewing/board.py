@@ -37,7 +37,10 @@ def board(results: Results) -> dict[str, Any]:
 
 
 def ranked(results: Results) -> pl.DataFrame:
-    """Return the scores with rank columns, null if unranked, none if the run ranked nothing."""
+    """Return the scores with rank columns, null if unranked; not added without rankings.
+
+    The columns `family`, `among`, `of` and `candidate`, which name each score's ranking, are always added.
+    """
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)

@@ -40,12 +40,12 @@ class LiveRun:
         self._answers: deque[dict[str, str]] = deque(maxlen=ANSWERS)
 
     def state(self) -> dict[str, Any]:
-        """Return the run's state as JSON values: command, stages, answers, output, spent.
+        """Return the run's state as JSON values: command, stages, answers, log lines, dollars.
 
         Returns:
             `command` of the running process or ""; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
             `label`, `done`, `total` and `seconds` since its last event; the latest `answers`, each with `stage`, `question` and `answer`;
-            `words`; `spent` in dollars by spec.
+            `words`, the last lines of the stages' log; `spent` in dollars by spec.
         """
         with self._lock:
             self._read()

@@ -129,7 +129,11 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell (list, or list as text) as a list, [] if empty; else AdapterError."""
+        """Return a cell as a list, its text parsed or split at `separator`; [] if it is empty.
+
+        Raises:
+            AdapterError: text that is no list, without a `separator`; or a value of another kind.
+        """
         if _empty(value):
             return []
         if isinstance(value, str):

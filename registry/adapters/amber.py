@@ -36,7 +36,7 @@ def amber(
     task: Literal["discriminative", "generative", "all"] = "discriminative",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Yield AMBER's questions (yes-or-no, or descriptions), in file order, images first.
+    """Yield AMBER's questions (yes-or-no, or descriptions) in file order, after their images.
 
     The files are `data/query/query_all.json`; `data/annotations.json` gives kinds by id. `sample_id` is the query's id. Questions on one
     image are a group. Categories are `existence`, `attribute/state`, `attribute/number`, `attribute/action`, `relation` and `generative`;

@@ -31,7 +31,7 @@ CONTRASTS = ("question", "image", "both")
 
 
 def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = None) -> Iterator[Image | Sample]:
-    """Yield CertainlyUncertain's questions in our file layout; each part is a split.
+    """Yield CertainlyUncertain's questions from files in Qualm's layout; each part is a split.
 
     References are the answers. The category is the path in the taxonomy. `meta.contrast` is the difference between a pair's members.
 

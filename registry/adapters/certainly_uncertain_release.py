@@ -129,23 +129,26 @@ def _photograph(image: str) -> str:
     return max(_DIGITS.findall(stem), key=len, default=stem)
 
 
-def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError without a label, unless answers are judged or `unlabelled` is set.
+def _check_label(record: Unseen, judged: bool, unlabelled: bool) -> None:
+    """Require, of a record without label, `judged` if it has answers, else `unlabelled`.
 
     Args:
         judged: a judge decides afterwards from the answers.
         unlabelled: take questions without answer and label too.
+
+    Raises:
+        AdapterError: the record has no label, and what is required is not set.
     """
-    _, answers = one.talk()
-    if one.answerable() is not None:
+    _, answers = record.talk()
+    if record.answerable() is not None:
         return
     if answers and not judged:
-        raise one.unlike(
+        raise record.unlike(
             "a field `answerable`; without it, say who decides from the answers which questions are answerable: "
             "`answerable_by: {lave: {by: ...}}`, or `answerable_by: rules`"
         )
     if not answers and not unlabelled:
-        raise one.unlike("an answer, or a field `answerable` (or `unlabelled: true`, which asks such questions and does not score them)")
+        raise record.unlike("an answer, or a field `answerable` (or `unlabelled: true`, which asks such questions and does not score them)")
 
 
 def _sample(one: Unseen, part: str, number: int, meta: list[str]) -> Sample:

@@ -131,13 +131,13 @@ def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
     return kind, answers[number % len(answers)]
 
 
-def _question(seed: int, one: _SceneImage, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
+def _question(seed: int, scene_image: _SceneImage, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
     """Draw a valid question of this type with the target answer; None if none was found."""
     asks, answer = target
-    scene = one.scene
+    scene = scene_image.scene
     if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):
         return None
-    rng = stream(seed, "hallucination", one.image_id, kind)
+    rng = stream(seed, "hallucination", scene_image.image_id, kind)
     for _ in range(MAX_TRIES):
         question = ask(rng, scene, asks)
         if question is None or question.answer != answer:

@@ -18,7 +18,7 @@ def docci(
     parts: list[Literal["train", "test", "qual_dev", "qual_test"]] | None = None,
     question: str = "Describe this image in detail.",
 ) -> Iterator[Image | Sample]:
-    """Yield one sample per DOCCI image; its long description is the reference answer.
+    """Yield one sample per DOCCI image of `parts`; its description is the reference answer.
 
     The files are `docci_descriptions.jsonlines`, `images/NAME`. The description is also `meta.caption`, which the recipe `from_caption`
     reads. `sample_id` and `image_id` are `example_id`. Splits are DOCCI's own.

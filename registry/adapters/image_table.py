@@ -51,7 +51,7 @@ def image_table(
     separator: str | None = None,
     shuffle: bool = False,
 ) -> Iterator[Image | Sample]:
-    """Yield a question per row of CSV, TSV, JSON, Parquet or Arrow files, images first.
+    """Yield a question per row of CSV, TSV, JSON, Parquet or Arrow files, after its images.
 
     `qualm data new` writes the card. A dotted name reads a field within a column: `answers.text` of a record or a list of records, in
     JSON, Parquet, or JSON text in a cell. `ClassLabel` columns of `datasets` give their names, None for -1.
@@ -121,7 +121,10 @@ def image_table(
 
 
 def _images_of(source: Path, cell: Any, *, images: str, split: str, image_prefix: str, frames: int | None, where: str) -> list[Named]:
-    """Return (image id, its reader) for a cell's image or a video's frames; else AdapterError."""
+    """Return (image id, reader) of a cell's image, not read yet, or of its video's frames.
+
+    Raise AdapterError for a malformed cell or a missing video. An image that is missing or damaged raises it in its reader.
+    """
     data, path = cell_content(cell)
     if data is not None:
         return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]

@@ -34,7 +34,7 @@ def uncertain_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """Yield four samples per drawn scene: clear, and uncertain by image, text or both.
+    """Yield four samples per scene: clear, uncertain by image, by text, and across both.
 
     These are the paper's subsets, `per_subset` questions each. `meta.modality` is clean, image (six tiles along a side), text (invalid or
     subjective words) or cross (the words fit several objects, or ask for what the image does not show). `meta.how` says in which way, and

@@ -227,7 +227,10 @@ def _download_folder(source: Fetch, file: str) -> str:
 
 
 def _unpack(home: Path, card: Card, source: Fetch, digests: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
-    """Unpack the card's archives in `digests`, {path: SHA-256}, to `home`/files; or raise."""
+    """Unpack the members that a card wants to `home`/files; FetchError if an archive is bad.
+
+    Only archives that are keys of `digests` are unpacked; their checksums are not compared here.
+    """
     (home / "files").mkdir(exist_ok=True)
     for archive, target_folder in source.unpack.items():
         if archive not in digests:

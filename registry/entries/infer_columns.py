@@ -227,7 +227,10 @@ def _keys(path: Path) -> set[str]:
 
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Return {split: path or pattern} by words in names, or all as `test`; append to `notes`."""
+    """Return {split: path or pattern} by words in names; all are `test` if none names a split.
+
+    Where some names have a split, files without one are left out, which is appended to `notes`.
+    """
     by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_split[_split(name)].append(name)

@@ -168,9 +168,10 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
 
 
 def _scan(folder: str, prefix: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield (relative path, entry) of a folder's files, by name; add errors to `problems`.
+    """Yield (relative path, entry) of all files below a folder; add errors to `problems`.
 
-    Subfolders come after files; `prefix` begins their relative paths.
+    Entries are sorted by name, with subfolders after files. Files that systems leave behind (`JUNK`) are skipped; links count as
+    files. `prefix` begins the relative paths.
     """
     try:
         with os.scandir(folder) as entries:
@@ -204,7 +205,7 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
 
 
 def _nearby_folder(folder: Path, card: Card) -> str:
-    """Return a subfolder, or the parent, that holds the card's files; "" if none."""
+    """Return a subfolder, or the parent, with a file that the card requires; "" if none."""
     try:
         inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
     except OSError:

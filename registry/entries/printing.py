@@ -222,7 +222,7 @@ def _from_here(path: Path) -> str:
 
 @contextmanager
 def progress_line(visible: bool) -> Iterator[Progress]:
-    """Show a progress bar if `visible`; yield the function to call after each file."""
+    """Show a progress bar if `visible`; yield the function that is told files and bytes done."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 

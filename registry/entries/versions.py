@@ -44,7 +44,10 @@ class Version:
         return self.name if "/" in self.name else f"{DATA}/{self.name}"
 
     def file(self, name: str) -> Path:
-        """Return the path of one file; EntryError if damaged or not stored here."""
+        """Return a file's path; EntryError if DVC's cache and remote lack it or hold it damaged.
+
+        The files of a version in the working tree are not checked.
+        """
         if self.folder is not None:
             return self.folder / name
         for store in self.stores:

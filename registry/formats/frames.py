@@ -39,7 +39,7 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, image bytes) of up to `n` evenly spaced frames; else FramesError.
+    """Return (frame index, image bytes) of up to `n` evenly spaced frames; else FramesError.
 
     Args:
         path: of the file or folder.
@@ -54,7 +54,7 @@ def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` frames, evenly spaced; else FramesError.
+    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError.
 
     Raise FramesError if it has too many frames or cannot be decoded.
     """
@@ -89,7 +89,7 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (position, PNG bytes) of up to `n` frames, evenly spaced; else FramesError.
+    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError.
 
     Raise FramesError if it has no frames, too many or too large ones, or cannot be decoded.
 

@@ -44,7 +44,9 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Return {package: folder that its path starts from} of Qualm and of `module`'s package.
+    """Return {package: folder that its path starts from} for `qualm.*` and `module`'s package.
+
+    The keys of Qualm are `PACKAGES`. A project's plugin brings every `qualm.project.KIND`. A package that is not installed is left out.
 
     Args:
         module: a dotted name.
@@ -103,9 +105,10 @@ class ModuleNeeds(NamedTuple):
 def closure(
     modules: Iterable[str], roots: Mapping[str, Path], find: Callable[[str, Mapping[str, Path]], ModuleNeeds | None] | None = None
 ) -> dict[str, Path]:
-    """Return {module name or asset path: file} of modules and all they import, recursively.
+    """Return {module or asset path: file} of modules and all they import within `roots`.
 
-    Imports under TYPE_CHECKING are left out. Files that a module names in `ASSETS` are included, under their paths from the root.
+    Imports are followed recursively, except into `EXECUTION`. Imports under TYPE_CHECKING are left out. Files that a module names in
+    `ASSETS` are included, under their paths from the root.
 
     Args:
         roots: the folder of each package that counts.

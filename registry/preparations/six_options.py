@@ -42,7 +42,7 @@ def six_options(
     surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",
     rotations: Literal["together", "independent"] = "together",
 ) -> Iterator[Sample]:
-    """Yield questions with four options, then "I don't know", "None of the above".
+    """Cut or fill questions to four options, then add "I don't know", "None of the above".
 
     A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that depends
     only on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly from
@@ -104,7 +104,7 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """Return (at most four options, index of the right one); None if letters would shift.
+    """Return (up to four options, right index); None if options name letters that change.
 
     Return None if an option names letters whose meaning would change.
     """

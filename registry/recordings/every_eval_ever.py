@@ -174,9 +174,10 @@ def _read_signals(record: Record, metadata: Mapping[str, Any], answers: list[str
 
 
 def _find_right_option(record: Record, row: Mapping[str, Any]) -> None:
-    """Set the right option, or `doubt`; replace options that only repeat the references.
+    """Set the right option and clear the references, or set `doubt`; drop false options.
 
-    A list that only repeats the references is no list of options.
+    A list that only repeats the references is no list of options, and neither is one of fewer than two. The prompt's lettered options are
+    taken instead if one of them is right.
     """
     if len(record.choices) < 2 or set(record.choices) == set(record.references):
         record.choices = ()

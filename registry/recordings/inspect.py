@@ -274,7 +274,8 @@ class Archive:
         """Return a member's unpacked bytes; LogArchiveError above `limit` or damaged.
 
         Raises:
-            LogArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.
+            LogArchiveError: it unpacks to more than `limit`, or more than 8 MiB and 100 times its size; is damaged, encrypted, or
+                compressed in another way.
         """
         info = self.members[name]
         limit = min(limit, max(FREE, RATIO * info.compress_size))

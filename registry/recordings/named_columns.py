@@ -218,7 +218,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def _listed_rows(content: Any) -> list[tuple[Any, Any]] | None:
-    """Return [(key or index, row)] of a JSON value; None if it holds no rows.
+    """Return [(key or index, row)] of a JSON list or object of rows; None for other values.
 
     Rows are the items of a list, the members of an object by id, or the only list in an object.
     """

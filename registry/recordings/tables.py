@@ -108,7 +108,7 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
 
 
 def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], every_cell: bool = False) -> Iterator[Row | Fault]:
-    """Yield ("FILE:LINE", {column: cell or None}); a Fault for a wrong number of cells.
+    """Yield (place, {column: cell or None}) per line, or a Fault if it has too many cells.
 
     Raise RecordingError if two columns have one name. Too few cells are a fault only if `every_cell`.
     """
@@ -203,7 +203,10 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return the column names of a JSON table; [] if it is no table."""
+    """Return the column names of a JSON list or VLMEvalKit table; [] for any other JSON.
+
+    A table of columns counts as one of VLMEvalKit if the file contains `"prediction"`.
+    """
     try:
         if first_byte(path) == b"[":
             _, first = next(values(path, bad=lambda error: None), (0, None))

@@ -147,7 +147,7 @@ class Picture:
 
 
 def pictures(path: Path) -> Iterator[Picture]:
-    """Yield a `Picture` per row of an input table, in order; skip invalid rows."""
+    """Yield a `Picture` per readable row of an input table, in order; bad images as `fault`."""
     for item in rows(path):
         if isinstance(item, Fault):
             continue

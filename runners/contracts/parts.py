@@ -68,7 +68,9 @@ def is_signal(part: str) -> bool:
 
 
 def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
-    """Return the parts (answer, draws) that a signal is about; () for prompt signals, answers.
+    """Return the parts that a signal is about (answer, draws); () for prompt signals.
+
+    A part that is no signal, such as an answer, gives () too.
 
     `draws` is the number of draws of the sample, which matters for signals about all of them.
 

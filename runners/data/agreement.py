@@ -106,11 +106,11 @@ def krippendorff_alpha(votes: Votes) -> float | None:
 
 
 def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a coefficient's jackknife interval in [-1, 1]; None if undefined or < 5 items.
+    """Return a coefficient's jackknife interval; None if undefined, constant or < 5 items.
 
-    Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
-    fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing
-    then tells how far it varies.
+    Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). Ends are
+    clipped to [-1, 1]. None with fewer than five items, where the coefficient is undefined with or without one of them, and where it is
+    the same without any: nothing then tells how far it varies.
     """
     from scipy.special import stdtrit
 

@@ -276,7 +276,10 @@ def _shares(group_verdicts: Iterable[tuple[str, str]], total: bool) -> list[dict
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """Return reviewers' vote counts and agreement coefficients, with 95% intervals, as JSON."""
+    """Return each reviewer's vote counts and the agreement among reviewers, without skips.
+
+    Kappa and alpha have 95% jackknife intervals. Cohen's kappa is given for two reviewers, Fleiss' kappa otherwise.
+    """
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":

@@ -134,7 +134,10 @@ def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
 
 
 def _table(counts: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a Markdown table of question counts by split and category."""
+    """Return a Markdown table's lines: counts of questions and images per split and category.
+
+    Columns count answerable questions, unanswerable questions and images. Rows without questions are left out.
+    """
     lines = ["| split | category | answerable | not answerable | images |", "|---|---|---|---|---|"]
     for split in counts["splits"]:
         for category in (*counts["categories"], ALL):

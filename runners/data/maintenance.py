@@ -172,7 +172,7 @@ def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[H
 
 
 def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
-    """Merge small neighbouring segments, dropping repeated rows; return bytes saved.
+    """Merge small neighbouring segments without repeated rows; return in-memory bytes saved.
 
     If `dry`, only count in `done` and return what would be saved.
 

@@ -86,7 +86,7 @@ class DatasetPerturber:
             yield from self._several(i) if i in several else self._batch_of_one_picture([i], loads_images)
 
     def _several(self, row_number: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield (row, file) per new image of a sample with several, then its own row; or nothing."""
+        """Yield ({"image_id"}, PNG) per changed image of a multi-image sample, then (row, None)."""
         row, item = self.rows[row_number], self.dataset.item(row_number)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=self.plugin.module)

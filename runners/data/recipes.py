@@ -44,7 +44,7 @@ def read_recipe(label: str, folder: Path) -> RecipeOutput:
 
 
 def check_ids(recipes: Sequence[RecipeOutput]) -> None:
-    """Raise StageError on shared sample ids or a pair not of 1 answerable, 1 unanswerable."""
+    """Raise StageError if recipes share a sample id or a pair is not one answerable, one not."""
     owner: dict[str, str] = {}
     for recipe in recipes:
         members: dict[str | None, list[bool]] = {}

@@ -56,7 +56,7 @@ class Block:
 
 
 def read_blocks(stage: Stage, reads: Sequence[str]) -> Iterator[Block]:
-    """Yield the answers of every model, dataset and variant, with the columns `reads` of each."""
+    """Yield a Block of answers per model, dataset and variant, with the columns in `reads`."""
     of_greedy = [c for c in reads if c in GENERATIONS.names]
     drawn = {c: drawn_from(c) for c in reads if drawn_from(c) and not variants_of(c)}
     perturbed = {c: drawn_from(c) for c in reads if variants_of(c)}

@@ -68,9 +68,9 @@ class StageSelection:
         return answer is True
 
     def mark(self, sample: Sample) -> Sample:
-        """Mark a selected sample in its meta as uncertain or not, or make it ask whether it is.
+        """Return a sample marked in its meta as uncertain or not, or asking that, if so wanted.
 
-        Note it if a disjoint dataset selects it too. Without `uncertain` and a prompt it stays as it is.
+        Without `uncertain` and a prompt it stays as it is. Its id is noted for `finish` if a disjoint dataset selects it too.
         """
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):

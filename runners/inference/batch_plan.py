@@ -90,7 +90,10 @@ class Lookup:
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Return which wanted parts of these samples' answers are missing, stored or repeated."""
+    """Return tasks for missing parts of samples' answers, and counts of stored and repeated.
+
+    A repeated part is one that a task above computes.
+    """
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.

@@ -65,7 +65,7 @@ def text_cases(n: int = 5) -> list[Case]:
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return up to `n` cases: dataset questions on one image, last a fixed one on the first's.
+    """Return up to `n` cases: single-image questions, then a fixed one on the first image.
 
     If no sample has exactly one image, return the first questions without any.
 

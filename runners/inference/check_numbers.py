@@ -182,7 +182,7 @@ def batches(tested: ModelUnderTest) -> CheckResult:
 
 
 def options(tested: ModelUnderTest) -> CheckResult:
-    """Compare option-letter logits from a batch with plain forward passes."""
+    """Compare log-probabilities among option letters in a batch with plain forward passes."""
     import torch
 
     cases = [c for c in tested.cases if c.image is not None] or tested.cases

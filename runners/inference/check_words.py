@@ -89,7 +89,7 @@ def text_alone(tested: ModelUnderTest) -> CheckResult:
 
 
 def answer_turn(tested: ModelUnderTest) -> CheckResult:
-    """Warn if the chat template does not continue a prompt when the answer is known."""
+    """Return the tokens of the answer "yes"; a warning if its chat turn changes the prompt."""
     case = tested.cases[0]
     try:
         ids = tested.model.answer_ids(messages(case.question, n_images=case.image is not None), "yes")

@@ -23,7 +23,7 @@ TIMEOUT = timedelta(days=7)
 
 
 def parallelism(settings: Settings, share_with_processes: bool) -> str:
-    """Return ALONE, REPLICAS or a mode of SPREAD; StageError if the started processes differ.
+    """Return ALONE, REPLICAS or a mode of SPREAD; StageError if settings forbid the processes.
 
     Without `share_with_processes` it is always ALONE.
     """

@@ -81,7 +81,7 @@ def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place]
 
 
 def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """Return what a stage asks, and counts of its stored answers by store folder, as JSON."""
+    """Return, as JSON, what a stage asks, and counts of its stored parts by store folder."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), CHUNK_CELLS):

@@ -105,7 +105,7 @@ class Node:
         return self.home / "objects" / digest[:2] / digest[2:]
 
     def _tree(self) -> Path:
-        """Return the folder with exactly this stage's files; create it by hard links if missing."""
+        """Return this stage's folder; if missing, hard-link its files into it and unzip the code."""
         listed = "\n".join(f"{digest} {path}" for path, digest in sorted(self.files.items()))
         tree = self.home / "trees" / hashlib.sha256(listed.encode()).hexdigest()
         if _touch(tree):

@@ -98,9 +98,10 @@ def _code_digest(module: str, *kinds: str) -> str:
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of a variant's code, reads sample ids, questions); None without a module.
+    """Return (digest of the code that makes a variant's pixels, reads ids, reads questions).
 
-    None for a perturbation without a module. Only perturbations of images have code of their own.
+    Its perturbation's code is in the digest only if that changes images; else both flags are False. None for a perturbation of images
+    without a module. "ids" are sample ids.
     """
     decoding = [answers.FORMAT.decode(), _code_digest(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file

@@ -75,7 +75,7 @@ class Asking:
         self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(self, number: int) -> Iterator[PartReply]:
-        """Yield replies for missing answer parts of task `number`; parts without one stay missing."""
+        """Yield replies or rejections for task `number`'s missing parts; pending parts have none."""
         task, parts = self.tasks[number], tuple(self.missing[number])
         answer = self.asker.key(task.cell.place, ANSWER)
         with self._lock:

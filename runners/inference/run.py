@@ -144,7 +144,7 @@ def answer_tables(
     write_more: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
     opener: str = "",
 ) -> list[pa.Table]:
-    """Have a model answer all samples; return a table per dataset, [] except in process 0.
+    """Have a model answer all samples; return a table of the answers per dataset.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` or `Remote`.

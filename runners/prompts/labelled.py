@@ -308,7 +308,9 @@ def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, st
 
 
 def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
-    """Yield every outermost object or list in a text, parsed as JSON or a Python literal.
+    """Yield a text's JSON objects and lists in order, the last perhaps a Python literal.
+
+    A Python literal is read if it reaches to the last bracket of the text. Within one that cannot be parsed, inner ones are tried.
 
     Args:
         pairs: converts (key, value) pairs to an object; a ValueError skips it.

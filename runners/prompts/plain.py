@@ -51,7 +51,9 @@ def strip_thoughts(text: str) -> str:
 
 
 def clean_reply(text: str) -> str:
-    """Strip thinking, chat tokens, speakers and HTML from a reply; expand escaped line ends.
+    """Strip thinking, chat tokens and speaker from a reply; turn HTML and LaTeX into Markdown.
+
+    Escaped line ends of a reply in one line are expanded, and a JSON string is unquoted.
 
     >>> clean_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
     ['**Color:** red', 'Size: big']

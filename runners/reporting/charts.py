@@ -185,7 +185,10 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Return an SVG of a line per model; bands if few, a mean if many; dashed at y = `goal`."""
+    """Return an SVG of a line per model, and their mean if many; dashed at y = `goal`.
+
+    Bands show the intervals of up to three models, on a linear x axis without a goal.
+    """
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)

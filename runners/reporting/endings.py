@@ -17,7 +17,10 @@ FINISHES = ("length", "content_filter", "refusal")
 
 
 def endings_table(results: Report) -> Sheet | None:
-    """Return a table of cut, filtered, refused and empty clean answers; None if none are."""
+    """Return a table counting cut, filtered, refused, empty clean answers; None if none are.
+
+    A row per model and dataset that has such answers, over the greedy answers to its clean questions.
+    """
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():

@@ -92,7 +92,9 @@ def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]
 
 
 def merge_figures(figures: Mapping[str, Figure]) -> Figure | None:
-    """Return the figures of all datasets as one, headed by dataset; None without panels.
+    """Return one figure with the panels of all datasets; None if there are no panels.
+
+    Several datasets head their panels with their names. The figure of a single one is returned as it is.
 
     Args:
         figures: Dataset -> its figure.

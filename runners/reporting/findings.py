@@ -124,7 +124,10 @@ def _describe_candidates(
 
 
 def _blind_baselines(results: Report, dataset: str, label: Label) -> Iterator[str]:
-    """Yield a sentence on the best blind baseline and if the best model beats it; or none."""
+    """Yield up to one sentence: the best blind baseline, and if the best model beats its own.
+
+    Nothing without a blind baseline's value. The best model is left out where another one is the spec's baseline.
+    """
     rows = [(v, m) for m in results.models if baseline_model(m) and (v := results.value(m, dataset, label.text)) is not None]
     if not rows:
         return

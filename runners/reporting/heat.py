@@ -44,7 +44,9 @@ WIDEST = 10
 
 
 def split_heat_map(heat: HeatMap, max_columns: int = WIDEST) -> list[HeatMap]:
-    """Split a wide heat map into heat maps that fit a page, between groups if possible.
+    """Split a heat map of over `max_columns` columns into one per group, or several if wide.
+
+    A narrower heat map stays whole. Wide groups, or columns without groups, are split into parts of nearly equal width.
 
     >>> wide = HeatMap("", "", [(str(i), "") for i in range(5)], [("row", [HeatCell(str(i)) for i in range(5)])], [("a", 1), ("b", 4)])
     >>> [[cell.value for cell in piece.rows[0][1]] for piece in split_heat_map(wide, 3)]

@@ -90,7 +90,10 @@ class Report:
         return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return the answers of all models to some samples of a dataset, with their texts."""
+        """Return the answers of all models to some samples of a dataset, with their texts.
+
+        The text of a model that abstains says so.
+        """
         ids = list(sample_ids)
         rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
         if "text" in rows.columns:

@@ -81,7 +81,7 @@ def _title(label: Label) -> str:
 
 
 def page_facts(results: Report) -> list[tuple[str, str]]:
-    """Return the (name, text) facts below the title: models, datasets, answers, judge, sets."""
+    """Return the (name, text) facts below the title, such as spec, models and answer counts."""
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
         (say.SPEC, results.stage.spec),

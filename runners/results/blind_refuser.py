@@ -58,7 +58,12 @@ class BlindRefuser:
     """A text-only or image-only classifier put in front of models, to abstain for them."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """Train a refuser per dataset with open questions; `way`, of REFUSERS, says what it sees."""
+        """Train a refuser per dataset with open questions, if the stage names models for `way`.
+
+        Args:
+            stage: the abstention stage.
+            way: key of BLIND that says whether refusers see the question or the image.
+        """
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
@@ -108,7 +113,10 @@ class BlindRefuser:
 
 
 def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
-    """Return ABSTENTIONS rows of a cell's open answers under a blind classifier."""
+    """Return ABSTENTIONS rows of a cell's judged open answers under a blind classifier.
+
+    The confidence of a refusal is P(unanswerable), that of another answer the model's own.
+    """
     judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
     rows = np.flatnonzero(judged)
     refuses, unknown = predicts_unanswerable(probability[rows]), np.isnan(probability[rows])
@@ -129,10 +137,10 @@ def predict_refusals(
     scored: Mapping[str, Bools],
     features: Mapping[str, Callable[[Ints], Floats]] | None = None,
 ) -> dict[str, RefuserPredictions]:
-    """Train a classifier for every dataset; return its predictions by dataset.
+    """Return {dataset: P(unanswerable) of its questions} by a classifier trained for each.
 
-    It is trained on the dataset's own rows of `train`; if these lack a class, on those of all datasets together; if these do too, it is
-    cross-fitted over the scored groups.
+    The classifier is trained on the dataset's own rows of `train`; if these lack a class, on those of all datasets together; if these do
+    too, it is cross-fitted over the scored groups. A dataset without enough to learn from has the reason in `why` instead.
 
     Args:
         samples_by_dataset: all rows of each dataset, by name.

@@ -63,7 +63,7 @@ class PerturbationStudy:
     """Collects the scores of every model and variant, and makes the perturbation tables."""
 
     def __init__(self, params: Mapping[str, Any], metrics: Sequence[Metric], seed: int) -> None:
-        """Take the score stage's parameters, with `variants` and `labelled` subsets."""
+        """Take variants, modality subsets and interval settings from score-stage parameters."""
         self.variants: list[dict[str, Any]] = params["variants"]
         self.modality = {v["variant"]: str(v["modality"]) for v in self.variants}
         self.perturbation = {v["variant"]: str(v["plugin"]) for v in self.variants}
@@ -363,7 +363,7 @@ def modality_comparisons(
     level: float,
     family: str,
 ) -> list[dict[str, Any]]:
-    """Return rows of MODALITY_COMPARISONS: tests of mean `b` minus mean `a`, by modality.
+    """Return MODALITY_COMPARISONS rows: a model's mean in modality `b` minus that in `a`.
 
     Args:
         means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.

@@ -70,7 +70,7 @@ class Answer:
 
 class Respondent:
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
-        """Open the model that answers and the uncertainty estimator; StageError if impossible.
+        """Create the model that answers, and keep the estimator's entry; StageError if impossible.
 
         Args:
             ref: the model, as in parameters of an `infer` stage.
@@ -91,7 +91,7 @@ class Respondent:
             raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
-        """Return the model's Answers by variant name and sample id; StageError if it gives none."""
+        """Return the model's Answers by variant and sample id; StageError if it cannot answer."""
         is_read = "option_logits" in self.gives or self.stage.params.get(IN_WORDS)
         if not is_read and any(s["choices"] for s in dataset.samples):
             raise StageError(

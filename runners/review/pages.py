@@ -151,7 +151,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded(send: Send) -> Send:
-    """Return a `send` that replaces the app's headers by HEADERS, without those for CORS."""
+    """Return a `send` that sets HEADERS on each response and drops the app's CORS headers."""
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":

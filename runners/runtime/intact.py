@@ -15,9 +15,9 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def check_inputs(stage: Stage, root: Path) -> None:
-    """In a DVC run, move inputs that differ from their recorded hash aside; StageError if any.
+    """In a DVC run, move inputs that changed unnoticed by DVC aside; StageError if any.
 
-    Does nothing in a stage that DVC has not started.
+    Inputs that somebody edited stay, since DVC notices that and records their hash. Does nothing in a stage that DVC has not started.
     """
     if status.STARTED_BY_DVC not in os.environ:  # runs by hand use what is there
         return

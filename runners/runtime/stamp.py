@@ -27,7 +27,7 @@ _LONGEST = 48
 
 
 def run_facts(root: Path = Path()) -> dict[str, Any]:
-    """Return git commit, uncommitted changes, machine, cores and time, as JSON."""
+    """Return a run's facts by name: git commit, architecture, processor, cores, end time."""
     commit, dirty = head_commit(root)
     return {
         "git": commit,

@@ -28,7 +28,7 @@ Outcome = tuple[list[dict[str, Any]], list[pa.Table]]
 
 
 def apply_abstention(method: dict[str, Any], cells: Sequence[Cell], fits: Bools, scored: Bools) -> Outcome:
-    """Return the rules of a method for one model and dataset, and all of its abstentions.
+    """Return a method's rules for one model and dataset, and a table of decisions per cell.
 
     Args:
         method: `label`, `plugin`, `args`, `fit`, `confidence`, and `per` (`category` or `all`: a rule of its own for each).

@@ -23,9 +23,9 @@ REMEMBERED = 16_384
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
-    """Return (n,) bin indices of the confidences, from 0; -1 for a confidence in no bin.
+    """Return (n,) bin indices from 0; `guo`: -1 for a 0; `torchmetrics`: `bins` for a 1.
 
-    Bin i spans i/bins to (i+1)/bins.
+    Such a 0 is in no bin, such a 1 in a bin of its own. Bin i spans i/bins to (i+1)/bins.
 
     | convention | bins are | used by |
     |---|---|---|

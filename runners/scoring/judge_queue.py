@@ -102,7 +102,7 @@ class JudgeQueue:
     def add(self, answers: Sequence[Answered | None]) -> None:
         """Queue the next answers of the block that this judge rates; judge them once many wait.
 
-        None is an answer without a text. Answers that only other judges rate count in the block's row numbers.
+        None is an answer without a text or a reference. Answers that only other judges rate count in the block's row numbers.
         """
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
         if len(self._recent) >= AT_ONCE:

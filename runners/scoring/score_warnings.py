@@ -17,7 +17,7 @@ MAX_NAMES = 4
 
 
 def unscored_warnings(rows: Iterable[Row], shorten: bool = False) -> list[str]:
-    """Return a warning for each dataset and reason that left many answers unscored.
+    """Return warnings of unscored answers, one per dataset, reason and share, naming models.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -100,7 +100,7 @@ def _of_model(rows: Iterable[Row], column: str) -> list[str]:
 
 
 def few_group_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset with too few groups of questions for rankings.
+    """Return a warning per dataset with scores to rank but too few groups of questions.
 
     Args:
         rows: Of LABELLED_SCORES; those of clean inputs and all questions count.

@@ -88,7 +88,7 @@ class BatchApi:
         return _read_text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
     def make(self, file_id: str, name: str, since_unix: float) -> BatchJob:
-        """Create a batch of an uploaded file; look first whether a failed try created it already.
+        """Create a batch of an uploaded file; each retry first looks if a failed try created it.
 
         Args:
             file_id: id of the file.

@@ -116,7 +116,7 @@ def max_reply_bytes(body: Mapping[str, Any]) -> int:
 
 
 def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
-    """Parse a server's reply to a request body; raise if it is invalid or broken off.
+    """Parse a server's reply to a request body; raise if invalid or no choice is complete.
 
     Raises:
         NotAReplyError: it is no JSON at all, such as a page of a proxy.
@@ -145,7 +145,7 @@ def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
 
 
 def locate_tokens(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return the (start, stop) of the tokens that spell a text; None if none do.
+    """Return the (start, stop) of the tokens at the end that spell `text`; None if none do.
 
     Only blanks and marks that end an answer may follow.
 

@@ -27,7 +27,7 @@ MOST_OPTIONS = 64
 
 
 def run(stage: Stage) -> None:
-    """Apply conformal settings to models and multiple-choice datasets; write both tables."""
+    """Apply conformal settings to multiple-choice answers; write the sets and thresholds."""
     datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     check_parts(stage.params["settings"], [d for d in datasets.values() if d.n_options.any()])
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}

@@ -37,7 +37,14 @@ TABLES = ("samples.parquet", "images", VERIFICATION)
 
 
 def run(stage: Stage) -> None:
-    """Drop the questions that people rejected; publish the dataset folder and its card."""
+    """Drop scored questions by their reviews; publish the dataset folder and its card.
+
+    Rejected questions are dropped; unreviewed ones too with `unreviewed: drop`, and the other members of their pairs with `lone: drop`.
+    `balance:` then draws from what remains.
+
+    Raises:
+        StageError: the reviews are malformed, or no question remains.
+    """
     name, source = stage.params["dataset"], Path(stage.inputs["dataset"])
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)

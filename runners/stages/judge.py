@@ -40,7 +40,7 @@ _ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant",
 
 
 def run(stage: Stage) -> None:
-    """Judge every answer in words, greedy and sampled; write one table of judgements."""
+    """Judge all greedy answers in words (with `draws`, sampled too); write a table of ratings."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     judges = [JudgeQueue(stage, ref, _hedges) for ref in stage.params["judges"]]
     blocks: list[tuple[str, str, pa.Table]] = []
@@ -76,7 +76,7 @@ def _judgements(
     verdicts: Sequence[pa.Table],
     lengths: Sequence[AnswerLengths],
 ) -> Iterator[pa.Table]:
-    """Yield tables of JUDGEMENTS, per (model, dataset) block and judge; print misfits."""
+    """Yield a table of JUDGEMENTS per block and judge; print where a judge does not fit."""
     stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):

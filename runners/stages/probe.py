@@ -77,9 +77,10 @@ def _check_fits(probes: Sequence[ProbeTask], fits: Mapping[tuple[str, str], Bool
 def _train(
     stage: Stage, probe: ProbeTask, model: str, data: Mapping[str, TrainingData | None], weights: dict[str, Any]
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield per dataset probes trained on all, or (`transfer`) the others too; fill `weights`.
+    """Fit probes, add to `weights`; yield (dataset, {label: (facts, probe or None)}).
 
-    Weights are added to `weights` by LABEL/MODEL[/DATASET]/NAME.
+    One probe is trained on all datasets. With `transfer`, each dataset has a second, trained on the other datasets. Weights are added to
+    `weights` by LABEL/MODEL[/DATASET]/NAME.
     """
 
     def train(label: str, dataset: str, learnt_from: Sequence[str]) -> tuple[dict[str, Any], TrainedProbe | None]:

@@ -76,7 +76,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         self.is_sharded = not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy)
 
     def on_train_start(self) -> None:
-        """Compare losses of packed (if any) and padded examples; FinetuneError if they differ."""
+        """If examples are packed, compare their loss with padded; FinetuneError if it differs."""
         if self.check_packing is None:
             return
         both = [self.transfer_batch_to_device(b, self.device, 0) for b in self.check_packing()]

@@ -27,7 +27,7 @@ def matching_modules(network: Any, pattern: str, *, vision: bool, linear: bool) 
     """Return matching module names (`vision`: encoder's too; `linear`: Linear only), or raise.
 
     Args:
-        pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
+        pattern: regular expression of a whole name, or of its end after a dot: `[qv]_proj`, `.*language_model.*mlp.*`.
 
     Raises:
         FinetuneError: no module matches, or the pattern is not a regular expression.

@@ -72,7 +72,7 @@ def resolve_adapters(label: str, base: Base) -> Base:
 
 
 def read_config(label: str, folder: Path) -> dict[str, Any]:
-    """Return a folder's adapter_config.json; ModelError if it or the weights are unusable."""
+    """Return a folder's adapter_config.json; ModelError if invalid or no weights file exists."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -185,7 +185,7 @@ class RequestedInternals:
     def _image_information(
         self, looks: AnswerAttention, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return (tokens,) entropy gains per answer if the most attended image entries are hidden.
+        """Return per answer the entropy increases (tokens,) without the most attended image part.
 
         Raises:
             ModelError: the model reads every prompt with an image as a whole.
@@ -226,7 +226,7 @@ class RequestedInternals:
     def _gradients(
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
-        """Return per answer [mean gradient] or [] if undefined; ModelError for two-way attention."""
+        """Return per answer [mean |gradient|], [] if undefined; ModelError for two-way attention."""
         import torch
 
         kind = self.model.network.module.config.model_type
@@ -262,7 +262,10 @@ class RequestedInternals:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """Read answers of two or more tokens again; return their states (layers, tokens, width)."""
+        """Read answers again; return states (layers, tokens, width) without the last token's.
+
+        The tokens are those of `_span`. An answer of fewer than two tokens, or without states in its span, gives None.
+        """
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]

@@ -118,9 +118,10 @@ def lay_out(
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """Return per prompt how many tokens it shares on its image; None if no image has two.
+    """Return per prompt how many tokens its image's prompts all begin with; None if unshared.
 
-    It is at least one token shorter than every prompt.
+    The number is at least one less than the tokens of every prompt on the image, also for a prompt alone on its image. Unshared: every
+    image has one prompt. `first` numbers each prompt's image.
     """
     # One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
     if len(set(first)) == len(first):

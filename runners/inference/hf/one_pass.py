@@ -172,7 +172,7 @@ def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> P
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return per request {OPTIONS: letter logits after thinking}; none if it does not end."""
+    """Return {OPTIONS: Part} per request: letter logits after thinking, None if it has no end."""
     ends = model.track_thinking([r.prompt for r in requests], 1, 1)
     thoughts = _decode_parts(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
@@ -216,7 +216,7 @@ def _decode_parts(
     states: AnswerStates | None = None,
     kept: Kept | None = None,
 ) -> list[Part]:
-    """Decode one answer per draw, request by request; ModelError if its numbers are NaN.
+    """Decode an answer per request and draw, in this order; ModelError if a number is NaN.
 
     With `ends`, the model thinks first.
     """

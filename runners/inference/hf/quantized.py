@@ -48,7 +48,10 @@ def quantization_arguments(owner: str, form: str, dtype: str) -> dict[str, Any]:
 
 
 def verify_quantization(owner: str, form: str, module: Any) -> None:
-    """Raise ModelError unless exactly the LM's linear layers are quantised; pass for `none`."""
+    """Raise ModelError unless exactly the LM's linear layers except its head are quantised.
+
+    The head and the vision part (`KEPT`) must not be. `none` is not checked.
+    """
     import re
 
     import torch

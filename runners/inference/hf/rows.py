@@ -77,7 +77,7 @@ class Network:
         return logits[:, -keep:]
 
     def attention_mask(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
-        """Return the additive attention mask, or one per kind of layer with a sliding window.
+        """Return the additive attention mask; with a sliding window {kind of layer: its mask}.
 
         Args:
             mask: (rows, new, cached), what each new token sees of the cache, itself and other new tokens included.
@@ -185,7 +185,10 @@ class Rows:
     def _run_pass(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths)."""
+        """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths).
+
+        Arguments are as in `extend`: `hidden` is a mask of cached tokens.
+        """
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)

@@ -68,7 +68,9 @@ def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list
 
 
 def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[list[int]]]:
-    """Return per row and position the ids of `top_logprobs`; the answer's first among ties.
+    """Return per row and position the likeliest ids; the answer's first if it ties for best.
+
+    They are the MAX_TOP tokens of `top_logprobs`, in its order.
 
     Args:
         logits: (rows, keep, vocabulary), ending where each row's answer ends.

@@ -23,11 +23,12 @@ def read_weights(
         loader: an `AutoModelFor...`.
         place: arguments of `from_pretrained` for the location.
         tokenizer: whose end of sequence is a stop, too.
+        encodes: whether an encoder-decoder is accepted.
         more: further arguments of `from_pretrained`.
 
     Raises:
         ModelError: the files cannot be read, lack weights that transformers would fill with random numbers, or are of an
-            encoder-decoder.
+            encoder-decoder that is not accepted.
     """
     from transformers import GenerationConfig
 

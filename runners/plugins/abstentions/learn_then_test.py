@@ -78,7 +78,9 @@ def _losses(fit: Answers, place: np.ndarray, threshold: float, risk: str, alpha:
 
 
 def _p_value(losses: Floats, equal_unit_sizes: bool, alpha: float, level: float) -> float:
-    """Return the p-value of "the mean of independent losses in [0, 1] is above alpha".
+    """Return the p-value of the null hypothesis that losses in [0, 1] have a mean above alpha.
+
+    The losses are independent.
 
     For units of equal size it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik,
     Jordan, 2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their

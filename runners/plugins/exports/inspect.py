@@ -21,9 +21,10 @@ Write = Callable[[Log], None]
 
 
 def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", images: bool = True) -> None:
-    """Write an Inspect EvalLog, version 2; epoch 1 is the greedy answer, later ones sampled.
+    """Write Inspect EvalLogs, version 2; epoch 1 is the greedy answer, later ones sampled.
 
-    Log-probabilities are under `output.metadata.qualm`: Inspect's own field requires the tokens' texts, which are not stored.
+    Each model, dataset and variant has a file. Log-probabilities are under `output.metadata.qualm`: Inspect's own field requires the
+    tokens' texts, which are not stored.
 
     Args:
         form: `eval`, a zip with a member per sample and epoch, Inspect's own default; or `json`.

@@ -7,7 +7,7 @@ from qualm.runners.plugins.exports._lines import Row, document, responses, sha25
 
 
 def lmms_eval(context: ExportContext) -> None:
-    """Write samples and results of lmms-eval, as `lmms_eval --log_samples` does.
+    """Write samples and results in lmms-eval's format, as `lmms_eval --log_samples` does.
 
     A question with options has a loss per option, the smallest being the prediction: minus the log-softmax of our option logits
     among the options. Draws are repeats. Documents and images have no place there; `sample_id` stands beside `doc_id`.

@@ -15,7 +15,9 @@ ARROWS = {True: " ↑", False: " ↓", None: ""}
 def markdown(
     context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
 ) -> None:
-    """Write Markdown tables of models by metric and of estimators by metric, in `tables.md`.
+    """Write Markdown tables of models by metric and of estimators by model, in `tables.md`.
+
+    Each metric of estimators, conformal scores or calibrators has a table of its own.
 
     Bold: significantly better than every other by a corrected paired test. †: no better one differs significantly.
 

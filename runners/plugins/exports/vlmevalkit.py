@@ -72,7 +72,7 @@ def _question(entry: ExportEntry) -> dict[str, Any]:
 
 
 def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
-    """Yield a row per question with its greedy answer; count what is left out as lost.
+    """Yield a row per answered question: its reply and signals; count what is lost.
 
     `with_picture` leaves out questions without an image.
     """

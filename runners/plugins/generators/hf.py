@@ -200,10 +200,10 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generate(self, prompts: Sequence[_Prompt], max_new_tokens: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Return (new token ids per prompt, prompt lengths in tokens), by transformers' own loop.
+        """Return (new token ids per prompt, padded; prompt lengths) by transformers' own loop.
 
         Returns:
-            The new tokens of each prompt, and the number of tokens in each prompt.
+            The new tokens of each prompt, padded to the longest, and the number of tokens in each prompt.
         """
         from transformers import LogitsProcessorList
 

@@ -78,7 +78,10 @@ class OpenAI:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
-        """Return a reply by the JSON Schema; on a refusal a plain one, unless one worked before."""
+        """Return a reply by the JSON Schema, or a plain one if the server rejects schemas.
+
+        Once the server has accepted a schema, its rejection of a request is raised.
+        """
         try:
             reply = _read(self.client.ask({**self._body(request), "response_format": _format(request.schema)}))
         except UnusableReplyError:

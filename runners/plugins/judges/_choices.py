@@ -429,7 +429,7 @@ def _yes_no_options(choices: Sequence[str]) -> dict[str, int]:
 
 
 def _last_statement(reply: _Reply) -> int | None:
-    """Return the index of the option stated last; SEVERAL if it is not one, None if none is."""
+    """Return the index of the option stated last; SEVERAL if more than one is, None if none."""
     last: int | None = None
     for k, row in enumerate(reply.mentions):
         if reply.is_question(k):

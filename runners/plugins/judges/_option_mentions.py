@@ -132,6 +132,8 @@ class Marked:
 def clean(reply: str) -> str:
     r"""Return a reply without thoughts, markup and LaTeX, boxed answers as "final answer: ...".
 
+    If tags such as `<answer>` enclose an answer, the text of the last ones is all that stays. A long text loses its beginning.
+
     >>> clean("<think>A?</think>It is **B**, $10{,}000$ \\boxed{\\text{B}}").split("\n")
     ['It is (B), 10,000 ', 'final answer: B']
     """
@@ -149,7 +151,7 @@ def clean(reply: str) -> str:
 
 
 def _boxes_to_lines(text: str) -> str:
-    """Return the text with every LaTeX box replaced by a statement on its own line."""
+    """Return the text with each box of LaTeX or GLM as a line "final answer: ..."."""
     parts, end = [], 0
     for box in _BOX.finditer(text):
         if box.start() < end:
@@ -319,7 +321,14 @@ class Options:
                     yield start, stop + (len(behind) if behind and text.startswith(behind, stop) else 0), i
 
     def _elliptic(self, text_tokens: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (start, end, option) for each of two options in "the second or third image"."""
+        """Yield (start, end, option) twice for a span of two, such as "second or third image".
+
+        Args:
+            text_tokens: of the whole text.
+            start: where the second option ("third image") was found.
+            end: its end.
+            i: its index.
+        """
         k = bisect_left(text_tokens, start, key=lambda token: token.start)
         if k < 2 or text_tokens[k - 1].plain not in ("or", "and", "nor"):
             return

@@ -129,7 +129,9 @@ def is_foreign(text: str) -> bool:
 
 
 def stem(word: str) -> str:
-    """Return an English word without verb and plural endings.
+    """Return an English word without plural and verb endings, possessive "'s" and final "e".
+
+    Irregular plurals become singular. Words of up to three letters lose only a possessive.
 
     >>> [stem(word) for word in ("holding", "cats", "wears", "glasses", "hold")]
     ['hold', 'cat', 'wear', 'glass', 'hold']

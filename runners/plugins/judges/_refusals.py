@@ -939,7 +939,14 @@ def _is_open(clause: _Clause) -> bool:
 
 
 def _is_relevant(clause: str, parsed: Asked, n_sentences: int) -> bool:
-    """Return true if what a clause calls hidden or absent is what the question is about."""
+    """Return true if what a clause calls hidden or absent may be what the question is about.
+
+    A pronoun, a general noun, the image or a missing subject counts too. Without a question, every clause of a reply of at most two
+    sentences does.
+
+    Args:
+        n_sentences: number of sentences of the reply.
+    """
     if not parsed.text:
         return n_sentences <= 2
     if _FROM_PICTURE.search(clause):

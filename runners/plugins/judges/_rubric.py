@@ -18,7 +18,9 @@ def replies(
     max_new_tokens: int,
     max_prompt_characters: int | None = None,
 ) -> list[str | None]:
-    """Return the model's reply per answer, in order; None if not asked, too long, or failed.
+    """Return the model's reply per answer; None if unasked, prompt too long, or no text.
+
+    A request that the server rejects has no text.
 
     Args:
         judge: its name, which is that of our prompt as well.

@@ -191,7 +191,7 @@ def restated(question: str, text: str) -> YesNo:
 
 
 def _leading_yes_or_no(plain: str) -> YesNo:
-    """Return the yes or no that a reply begins with; None if with neither."""
+    """Return "yes" or "no" if a reply opens with it or its like, after fillers; else None."""
     start = re.sub(
         r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
         r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",

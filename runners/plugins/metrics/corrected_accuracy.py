@@ -89,7 +89,7 @@ def interval(
     *,
     method: str = "ppi",
 ) -> tuple[float, float] | str:
-    """Return the (low, high) interval from the terms of the estimate, or why there is none.
+    """Return the interval (low, high) of corrected accuracy on test rows, or why it has none.
 
     `ppi`: b f plus the mean of (y - b f)+ less that of (y - b f)-, each mean with a Wilson interval of the effective sample size, combined
     by MOVER (Zou and Donner, 2008). Where the judge errs rarely, this allows for errors that the

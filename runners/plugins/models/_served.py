@@ -126,7 +126,11 @@ class OpenAIModel:
     def _tops(
         self, part: str, request: Request, image_urls: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
     ) -> PartReply:
-        """Return the answer's top tokens or log-probabilities, or why not; fill an empty `shown`."""
+        """Return each position's top tokens or their log-probabilities, or why not; fill `shown`.
+
+        Args:
+            shown: the server's choice to read; if empty, it is asked for and appended.
+        """
         if not shown:
             shown.append(self._ask_once(self.body(request, image_urls, decoding), part).choices[0])
         answer, how = separate_thinking(shown[0], self.declared)
@@ -233,7 +237,10 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _check_scale(self, prompt: str, image_urls: Sequence[str], temperature: float) -> None:
-        """Ask twice; raise FatalRequestError if log-probabilities depend on the temperature."""
+        """Ask twice, until conclusive; FatalRequestError if temperature scales log-probabilities.
+
+        Requests are at temperature 0 and at `temperature`. After one conclusive comparison, or SCALE_TESTS others, nothing is asked.
+        """
         with self._checking:
             if not self._scale_tests:
                 return

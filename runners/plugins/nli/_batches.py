@@ -48,7 +48,7 @@ class BatchedModel(ABC):
     """Prefix of weights that its files may lack."""
 
     def __init__(self, plugin: str, name: str, folder: Path, parameters: Any, dtype: str, context: NliContext) -> None:
-        """Set up without loading weights; `identity` hashes the model folder and `parameters`."""
+        """Set up without loading weights; `identity` hashes folder, parameters, dtype and code."""
         self.folder, self.dtype = folder, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"{plugin} ({name})"
@@ -97,7 +97,7 @@ class BatchedModel(ABC):
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, inputs: Sequence[tuple[str, ...]]) -> Floats | None:
-        """Return a batch's values (n, k), or None if out of memory, after halving the batch.
+        """Return a batch's values (n, k); if out of memory, halve later batches and return None.
 
         Raises:
             NliError: one input is too large for the memory, or a value is not finite.

@@ -117,7 +117,7 @@ class Painter:
         return "mask covers the image" if grown.all() or grown.mean() > self.largest else grown
 
     def _find_controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
-        """Return, per target, a job that removes another object, and its proof; None if none.
+        """Return, per target, a control: (job that removes something else, proof), or None.
 
         For a photograph without other known objects, move the target's own dilated mask.
         """

@@ -173,8 +173,16 @@ def _after_arrow(question: str, row: str) -> str:
     return behind if arrow and normalise(before) in ("", normalise(question)) else row
 
 
-def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
-    """Return the only new question in a reply (JSON, labelled or a line); else NoPairError."""
+def _find_question(question: str, reply: str, lines: Sequence[str], labels: Collection[str]) -> str:
+    """Return a reply's only candidate rewrite (JSON, labelled or a line); else NoPairError.
+
+    A line that repeats the old question is no candidate. JSON and labelled texts are not compared with it.
+
+    Args:
+        question: the old question.
+        lines: lines of the reply with content.
+        labels: of the prompt.
+    """
     for value in find_json(clean_reply(reply)):
         if (lone := _only_text(value)) is not None:
             return lone
@@ -185,14 +193,14 @@ def _find_question(question: str, reply: str, rows: Sequence[str], labels: Colle
             if str(why) not in (NONE, MISSING):
                 raise NoPairError(str(why)) from None
     texts: dict[str, str] = {}
-    for before, row in zip(["", *rows], rows, strict=False):
-        text = strip_decoration(strip_remarks(row), labels)
-        if not text.endswith("?") or normalise(text) == normalise(question) or (texts and is_offer(row)):
+    for before, line in zip(["", *lines], lines, strict=False):
+        text = strip_decoration(strip_remarks(line), labels)
+        if not text.endswith("?") or normalise(text) == normalise(question) or (texts and is_offer(line)):
             continue
         ended = is_aside(before) or _ARROW.search(before) or before.rstrip("*_`\"' ").endswith((".", "!", ":", "?", "…"))
         if before and (is_continuation(text) or not ended):
             raise NoPairError(CUT)
-        texts[normalise(text)] = row
+        texts[normalise(text)] = line
     if len(texts) != 1:
         raise NoPairError(SEVERAL if texts else NONE)
     return next(iter(texts.values()))

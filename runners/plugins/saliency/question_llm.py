@@ -110,7 +110,7 @@ def question_llm(
 
 
 def read_name(reply: str) -> str:
-    r"""Return the object name in a reply, without article and quotes; `na` if it names none.
+    r"""Return a reply's object name without article and quotes, or "na"; else NoPairError.
 
     >>> read_name("Relevant object: the red car.")
     'red car'

@@ -45,7 +45,7 @@ def describe_modality_differences(tests: pl.DataFrame) -> str:
 
 
 def describe_hallucination_differences(tests: pl.DataFrame) -> str:
-    """Return a sentence with the significant differences in hallucination; "" if not tested.
+    """Describe significant differences in hallucination between modalities; "" if not tested.
 
     Without a significant difference, it says that all modalities are statistically tied.
     """

@@ -102,7 +102,7 @@ def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
 
 
 def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]) -> Table:
-    """Return a leaderboard with a row per estimator, best in the first column first."""
+    """Return a leaderboard: estimators down (best in column 1 first), models' metrics across."""
     models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
     columns = [(m, a) for m in models for a in metrics]

@@ -22,7 +22,10 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Return confidence-weighted accuracy by metric, a figure per dataset with unanswerables."""
+    """Return a figure per dataset that plots confidence-weighted accuracy against each metric.
+
+    A point is a model. Datasets without unanswerable questions have no figure.
+    """
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -76,7 +79,10 @@ def _correlation(results: Report, dataset: str, metric: str) -> str:
 
 
 def category_figures(results: Report) -> list[Figure]:
-    """Return bar charts by category, for datasets with unanswerable ones and two categories."""
+    """Return a figure of bar charts by category per dataset with unanswerable questions.
+
+    A dataset with fewer than two categories, or with more models than colours, has none.
+    """
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)

@@ -59,7 +59,10 @@ class PairView:
 
 
 def pairs(results: Report, how_many: int) -> list[PairView]:
-    """Return up to `how_many` contrastive pairs, most different outcomes first per dataset."""
+    """Return up to `how_many` pairs, by dataset and, within it, by category in turn.
+
+    Datasets share the number equally. Pairs with the most different outcomes of models come first in each category.
+    """
     datasets = [d for d in results.datasets if has_pairs(results, d)]
     views: list[PairView] = []
     spent = 0

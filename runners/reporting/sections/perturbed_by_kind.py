@@ -21,7 +21,7 @@ from qualm.runners.scoring.families import stars
 
 
 def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[HeatMap]:
-    """Return hallucination heat maps per dataset and metric: perturbations by model and kind.
+    """Return hallucination heat maps per dataset, metric: perturbations by model and category.
 
     Hallucination rates: the paper's Table 5.
     """
@@ -65,7 +65,7 @@ def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None)
 def hcc_by_kind(
     results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests
 ) -> list[tuple[str, list[HeatMap]]]:
-    """Return (title, heat maps) of HCC per model, dataset and kind: estimators by variants.
+    """Return (title, heat maps) of HCC per model, dataset, category: estimators by variants.
 
     The paper's Figures 3 and 14 to 25.
     """

@@ -88,7 +88,7 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
 
 
 def describe_detection(results: Report, means: pl.DataFrame) -> str:
-    """Return a sentence on the best AUROC for uncertain, else perturbed, questions; or ""."""
+    """Return text on the best AUROC at detecting uncertain, else perturbed, questions; or ""."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
@@ -125,7 +125,7 @@ def _named(row: Row, results: Report | None) -> str:
 
 
 def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
-    """Return how often right answers become wrong, by modality and question kind; "" if none."""
+    """Return sentences on right answers turning wrong, by modality and category; "" if none."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable_rows(means)
     for row in pairs:
@@ -144,7 +144,7 @@ def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataF
 
 
 def _by_kind(results: Report) -> dict[str, float]:
-    """Return kind of question -> mean hallucination rate over models and perturbations."""
+    """Return {question category: mean hallucination rate over models and perturbations}."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
     rows = results.scores.filter(

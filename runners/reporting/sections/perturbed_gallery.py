@@ -63,7 +63,7 @@ def gallery(results: Report) -> Gallery | None:
 
 
 def _of_dataset(results: Report, dataset: str) -> Gallery | None:
-    """Return the gallery of one dataset; None if it was not perturbed."""
+    """Return a dataset's gallery, one sample under its variants; None if none was perturbed."""
     answered = results.stage.inputs["generations"]
     models = [m for m in results.models if dataset in answered.get(m, {})][:MODELS]
     labels = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]

@@ -41,7 +41,7 @@ class EffectTests:
         return self._found.get((model, dataset, metric), {})
 
     def sheet(self, variant_order: list[str], variant_facts: dict[str, Any]) -> Sheet | None:
-        """Return a table of significant tests and least p per perturbation; None without tests."""
+        """Return, per perturbation, the number of significant tests and least p; None if no tests."""
         rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []

@@ -255,7 +255,14 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
 def _averages(
     results: Report, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
-    """Return the table of unweighted means over categories; None without main kinds."""
+    """Return the table of category means by kind of uncertainty and overall; None if no kinds.
+
+    Means are unweighted.
+
+    Args:
+        mains: kinds of uncertainty.
+        leaves: categories, as KIND/NAME.
+    """
     if not mains:
         return None
     parts = {**{m: [leaf for leaf in leaves if leaf.startswith(f"{m}/")] for m in mains}, "all": list(leaves)}
@@ -347,7 +354,7 @@ def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
 
 
 def _rules(results: Report, dataset: str) -> Iterator[str]:
-    """Yield a sentence per abstention method: how it was fitted, and its guarantee."""
+    """Yield a text per abstention rule (model, method, category): its fit and its guarantee."""
     rows = results.abstention_rules.filter(results.abstention_rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
         if r["method"] in {BLIND[way] for way in REFUSERS}:

@@ -88,7 +88,7 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
 
 
 def ranks(results: Report) -> list[Figure]:
-    """Return figures of each model's ranks by accuracy and certainty: the mean, each dataset.
+    """Return figures that rank models by accuracy and certainty: their means, each dataset.
 
     A figure needs two metrics and three models with all of them.
     """

@@ -56,7 +56,10 @@ def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, R
 
 
 def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
-    """Return heat maps of AUROC and best F1 of one model: estimators by dataset; may be []."""
+    """Return a heat map of one model's AUROC and best F1 by estimator and dataset, in parts.
+
+    A map that is wide is split; without values the list is empty.
+    """
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}

@@ -116,7 +116,11 @@ def _by_part(
 def _table(
     samples: Samples, probs: Floats, inside: Bools, calibrates: Bools, same: dict[str, str], parts: QuestionParts | None, without: Bools
 ) -> pa.Table:
-    """Return CONFORMAL_SETS rows of a variant; null without logits, right option, threshold."""
+    """Return CONFORMAL_SETS rows of a variant's multiple-choice questions; unknowns are null.
+
+    `set_mask` and `set_size` are null without option probabilities, and where a part of questions has no threshold. `covered` is null
+    there, without a right option, and where the right option has no threshold.
+    """
     rows = np.flatnonzero(samples.n_options)
     inside, missing, without = inside[rows], np.isnan(probs[rows]).all(axis=1), without[rows]
     if parts is not None and not parts.of_labels:

@@ -110,7 +110,18 @@ def sigmoids(
 def _limit_slopes(
     x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]
 ) -> Floats:
-    """Refit in place (B, 2) `fits` with slope outside the limits, at the better; return it."""
+    """Refit, in place, rows of `fits` whose slope is outside the limits; return `fits`.
+
+    The new slope is the limit with the smaller loss, with the best shift at it. A row of NaN is refitted too.
+
+    Args:
+        x: (n,) standardised score.
+        right: (n,) 0..1.
+        weights: (B, n).
+        prior_correction: as for `sigmoids`.
+        fits: (B, 2) slope and shift in `x`.
+        slope_limits: least and largest slope in `x`.
+    """
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits

@@ -84,7 +84,7 @@ class _Column:
         return bool((self.before == self.after).all())
 
     def group_sums(self) -> Floats:
-        """Return (thresholds, g) sums of the column over groups; (1, g) if all are equal."""
+        """Return (thresholds, g) sums over each group's rows; (1, g) if no threshold matters."""
         groups = len(self.groups)
         lowest: Floats = np.bincount(self.group, self.lowest, groups).astype(np.float64)
         if self.is_constant:

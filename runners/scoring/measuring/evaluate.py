@@ -152,9 +152,10 @@ def _readings_on(
 def _columns_for(
     selection: RowSelection, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
-    """Yield (name, column sets, set labels, Redraws or None) per setting and estimator.
+    """Yield (name, [columns], labels, [Redraw or None]) per conformal setting and estimator.
 
-    The label of the mean over sets is NAME; the set labels are empty where only the mean is wanted.
+    The lists have an item per conformal score, with labels SETTING/ESTIMATOR/SCORE; `name` labels their mean. For a metric that reads
+    no prediction sets they have one item, and the labels are empty.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """

@@ -145,7 +145,10 @@ def _read_held_out(tables: Tables, name: str, model: str, path: str, clean: pa.T
 
 
 def _count_unread_as_wrong(cell: Cell) -> None:
-    """Rate every answer without a rating as wrong, in place, unless the data are the reason."""
+    """Rate unrated answers as wrong, in place, except rows that can have no value by design.
+
+    In these rows, columns about the sampled answers become NaN.
+    """
     assert cell.reasons is not None
     rows = np.arange(cell.samples.n) if cell.asked is None else np.flatnonzero(cell.asked)
     rows = rows[~cell.reasons.by_design(rows)]
