@@ -17,7 +17,7 @@ sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != FOLDER] 
 
 
 def find_python(root: str) -> str:
-    """Return the interpreter that has Qualm; exit with advice if there is none."""
+    """Return Python from QUALM_PYTHON, else this one if it has Qualm, else .venv's; else exit."""
     import shutil
     from importlib.util import find_spec
     from pathlib import Path

@@ -133,12 +133,12 @@ def stem(word: str) -> str:
 
     Irregular plurals become singular. Words of up to three letters lose only a possessive.
 
-    >>> [stem(word) for word in ("holding", "cats", "wears", "glasses", "hold")]
-    ['hold', 'cat', 'wear', 'glass', 'hold']
+    >>> [stem(word) for word in ("holding", "cats", "wears", "glasses", "hold", "movies", "movie", "pies")]
+    ['hold', 'cat', 'wear', 'glass', 'hold', 'movy', 'movy', 'pie']
     """
     word = _IRREGULAR.get(word, word.removesuffix("'s"))
-    if len(word) > 4 and word.endswith("ies"):
-        return word.removesuffix("ies") + "y"
+    if len(word) > 4 and word.endswith(("ies", "ie")):
+        return word.removesuffix("s").removesuffix("ie") + "y"
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word.removesuffix("s")
     for ending in ("ing", "ed"):
@@ -206,7 +206,7 @@ class Asked:
 
     @cached_property
     def is_color(self) -> bool:
-        """Return true if a color answers the question, unlike "how many colors" or "which has the same color"."""
+        """Return true if a color answers the question, unlike that of "how many colors"."""
         asks_for_other = self.is_how_many or (self.kind and not self.kind & _HUES)
         return not asks_for_other and _COLOR.search(_COLOR_AS_MARK.sub("", self.text)) is not None
 
