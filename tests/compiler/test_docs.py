@@ -185,7 +185,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ),
     (
         "docs/explanation/statistics.md",
-        "With fewer than 50 degrees of freedom, a corrected p-value is at least Bonferroni's",
+        "With fewer than 50 degrees of freedom, p is at least Bonferroni's",
         {"scoring.rankings:FEW_GROUPS": 50},
     ),
     (

@@ -305,7 +305,7 @@ def test_a_page_is_written_however_large(fabricate: Callable[..., Any], monkeypa
 def test_the_table_of_a_breakdown_is_bounded(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "MOST_LINES", 5)
     _, page = made(fabricate(n=30).stage())
-    assert "The table has the first 5 of 6 lines; all are in" in page.text
+    assert "The table has the first 5 of these rows' 6 lines; all are in" in page.text
 
 
 def test_code_in_a_description_is_code_and_stays_escaped(fabricate: Callable[..., Any]) -> None:
