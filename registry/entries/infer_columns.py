@@ -473,7 +473,8 @@ def _images(
 def _cells(value: Any) -> list[Any]:
     """Return the non-empty items of a cell: a list, its JSON text, or one value."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        value = list_in_text(value) or value
+        items = list_in_text(value)
+        value = value if items is None else items
     cells = value if isinstance(value, list) else [value]
     return [cell for cell in cells if cell not in (None, "")]
 

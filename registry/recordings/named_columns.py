@@ -19,7 +19,7 @@ from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.recordings.jsonl import MAX_LINE
 from qualm.registry.recordings.jsonl import rows as json_lines
 from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
-from qualm.registry.recordings.options import FIELDS, listed_options, take_options
+from qualm.registry.recordings.options import FIELDS, cell_text, column_options, listed_options, take_options
 from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError, excerpt, short_fields, texts
 from qualm.registry.recordings.tables import ALL_SUFFIXES, Formula, columns, load_json, rows
 
@@ -96,15 +96,15 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
     identifier, prediction = cell("id"), cell("prediction")
     if not isinstance(identifier, str | int | float) or isinstance(identifier, bool) or identifier == "":
         raise MalformedRowError("no id", f"'{found['id']}' is {excerpt(identifier)}")
-    record = Record(where, _text(identifier), question=_text(cell("question")), category=_text(cell("category")))
-    record.split = _text(row.get("split"))
+    record = Record(where, cell_text(identifier), question=cell_text(cell("question")), category=cell_text(cell("category")))
+    record.split = cell_text(row.get("split"))
     replies = prediction if isinstance(prediction, list) else [] if prediction is None else [prediction]
     if not all(isinstance(reply, str | int | float) for reply in replies) or not replies:
         raise MalformedRowError("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
-    record.draws = [{"text": _text(reply)} for reply in replies]
+    record.draws = [{"text": cell_text(reply)} for reply in replies]
     target = cell("target")
     options = _options(row, found["choices"])
-    target = _text(target) if isinstance(target, int | float) else target
+    target = cell_text(target) if isinstance(target, int | float) else target
     record.references = (target,) if target in options else texts(target)  # "[0, 2]" may be an option's text
     if options and not take_options(record, options, answer_is=how.answer_is):
         record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
@@ -117,8 +117,8 @@ def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
     """Return a row's option texts, from the list in `column` or columns A, B...; or ()."""
     if column is not None:
         return listed_options(row, (column,))
-    letters = [letter for letter in LETTERS if row.get(letter) not in (None, "")]
-    return tuple(_text(row[letter]) for letter in letters) if letters[:2] == ["A", "B"] else ()
+    options = column_options(row)
+    return options if len(options) > 1 and all(options[:2]) else ()
 
 
 def _take_image(record: Record, cell: Any) -> None:
@@ -126,13 +126,6 @@ def _take_image(record: Record, cell: Any) -> None:
     data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
     if isinstance(data, bytes) and data:
         record.images, record.n_pictures = (data,), 1
-
-
-def _text(cell: Any) -> str:
-    """Return a cell as text: "" for None or NaN, whole floats without `.0`."""
-    if cell is None or cell != cell:
-        return ""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:

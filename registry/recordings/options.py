@@ -31,6 +31,25 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     return None
 
 
+def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the option texts in columns A, B, ... up to the last one filled; () if none is.
+
+    An empty column between them is an empty option, so that letters of answers keep their meaning.
+
+    >>> column_options({"A": "cat", "B": "", "C": 3.0, "D": None})
+    ('cat', '', '3')
+    """
+    cells = [cell_text(row.get(letter)) for letter in LETTERS]
+    return tuple(cells[: max((i + 1 for i, cell in enumerate(cells) if cell), default=0)])
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as text: "" for None or NaN, whole floats without `.0`."""
+    if cell is None or cell != cell:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
 def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
     """Return the first list of two or more option texts under one of `names`; () if none."""
     for name in names:

@@ -15,6 +15,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MAX_IMAGES
+from qualm.registry.recordings.options import cell_text, column_options
 from qualm.registry.recordings.record import LETTERS, ODD, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
@@ -46,8 +47,8 @@ def has_rotations(path: Path) -> bool:
     seen: set[str] = set()
     for item in rows(path):
         if not isinstance(item, Fault) and item[1].get("index") is not None:
-            question = question_of(_text(item[1]["index"]))
-            if question in seen and question.rpartition(" ")[2] != _text(item[1]["index"]).removesuffix(".0"):
+            question = question_of(cell_text(item[1]["index"]))
+            if question in seen and question.rpartition(" ")[2] != cell_text(item[1]["index"]).removesuffix(".0"):
                 return True
             seen.add(question)
     return False
@@ -94,23 +95,21 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
     identifier = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
     if identifier is None or not isinstance(identifier, str | int | float):
         return Fault(where, "no id", f"'{field('id', 'index')}' is {excerpt(identifier)}")
-    name = _text(identifier)
-    record = Record(where, name, category=_text(row.get(field("category", "category"))), split=_text(row.get("split")))
-    hint, question = _text(row.get("hint")), _text(row.get(field("question", "question")))
+    name = cell_text(identifier)
+    record = Record(where, name, category=cell_text(row.get(field("category", "category"))), split=cell_text(row.get("split")))
+    hint, question = cell_text(row.get("hint")), cell_text(row.get(field("question", "question")))
     record.question = f"{hint}\n{question}" if hint else question
-    letters = [letter for letter in LETTERS if row.get(letter) is not None]
-    record.choices = tuple(_text(row[letter]) for letter in letters)
+    record.choices = column_options(row)
     answer = row.get(field("target", "answer"))
     if answer is not None:
-        text = _text(answer)
+        text = cell_text(answer)
         if record.choices:
-            place = letter_index(text, len(LETTERS))
-            record.answer_index = letters.index(LETTERS[place]) if place is not None and LETTERS[place] in letters else None
+            record.answer_index = letter_index(text, len(record.choices))
         record.references = () if record.answer_index is not None else texts(text if not isinstance(answer, list) else answer)
     used = {"index", "question", "hint", *LETTERS, "answer", "category", "split", "prediction", "image", "sample_id", KEY}
     record.meta = short_fields(row, used | set(how.fields.values()))
     if "prediction" in row or KEY in row:
-        text = _text(row.get("prediction"))
+        text = cell_text(row.get("prediction"))
         if FAILED in text:
             return Fault(where, "an answer that VLMEvalKit could not get", excerpt(text))
         try:
@@ -118,13 +117,6 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
         except (SignalError, ValueError) as error:
             return Fault(where, f"damaged '{KEY}'", str(error))
     return record
-
-
-def _text(cell: Any) -> str:
-    """Return a cell as text: "" for None or NaN, whole floats without `.0`."""
-    if cell is None or cell != cell:
-        return ""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _signals(cell: Any) -> dict[str, Any]:
@@ -152,8 +144,8 @@ def pictures(path: Path) -> Iterator[Picture]:
         if isinstance(item, Fault):
             continue
         where, row = item
-        index, cell = _text(row.get("index")), row.get("image")
-        name = _text(row.get("sample_id")) or index
+        index, cell = cell_text(row.get("index")), row.get("image")
+        name = cell_text(row.get("sample_id")) or index
         listed = _listed(cell) if isinstance(cell, str) else ()
         if not listed:
             yield Picture(name, index)
