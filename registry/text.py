@@ -29,7 +29,10 @@ class ProjectError(Exception):
 
 
 def is_hidden(character: str) -> bool:
-    """Return whether a character is invisible, such as a control; line feed and tab are not."""
+    """Return whether a character is a control, direction mark, of private use or unassigned.
+
+    Surrogates and tags (U+E0000 to U+E007F) are too. Line feed, tab and zero-width spaces are not.
+    """
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
         return False

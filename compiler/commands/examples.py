@@ -99,7 +99,7 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
 
 
 def _example_dataset(plugin: Plugin) -> dict[str, Any]:
-    """Return an example entry of `datasets:`: the adapter's card, else "my-card"."""
+    """Return an example `datasets:` entry: a card and arguments it lacks, or only "my-card"."""
     of_adapter = [c for c in cards.load_all_cards() if c.adapter == plugin.name]
     if not of_adapter or plugin.name in SUFFIXES:
         return {"card": "my-card"}

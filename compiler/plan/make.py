@@ -152,7 +152,7 @@ def _balance(layout: Layout, dataset: DatasetUse) -> dict[str, Any]:
 
 
 def curate(layout: Layout, dataset: DatasetUse) -> PlannedStage:
-    """Return the planned stage `curate`, which drops questions that reviewers rejected."""
+    """Return the planned stage `curate`, which applies a dataset's reviews and `balance:`."""
     params: dict[str, Any] = {"dataset": dataset.label, **dataset.entry.parameters("curate"), **splits([dataset])}
     params |= {"subsets": dict(dataset.subsets)} if dataset.subsets else {}
     params |= _balance(layout, dataset)

@@ -48,7 +48,7 @@ def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
 
 
 def how_to_get(path: str, is_review: bool, spec: str) -> str:
-    """Return a sentence on how to get a missing input that DVC does not track.
+    """Return a line that names a missing untracked input and, if known, how to get it.
 
     Args:
         is_review: the input is people's decisions.

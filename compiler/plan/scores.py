@@ -101,7 +101,11 @@ def _prompted(resolved: Resolved) -> dict[str, list[str]]:
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
-    """Return [baseline, model] pairs to test, for text-only and shuffled-image baselines."""
+    """Return [baseline, model] pairs to test; the baselines lack the question's image or text.
+
+    Classifiers that refuse by the text or the image alone are paired with every model, a model with another image or none only with
+    itself. Pairs whose model is the spec's `compare.baseline` are left out.
+    """
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
     refusers = [abstaining_name(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]

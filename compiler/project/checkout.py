@@ -46,7 +46,7 @@ class Project:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings in qualm.toml; ProjectError for mistakes."""
+        """Return settings from `QUALM_*`, else qualm.toml, else defaults; ProjectError if wrong."""
         try:
             return read_settings(self.root / FILE)
         except SettingsError as error:
@@ -81,7 +81,7 @@ class Project:
         return self.plan_of(self.resolve(spec))
 
     def plan_of(self, resolved: Resolved, sources: Sources | None = None) -> Plan:
-        """Return the plan of a resolved spec.
+        """Return the plan of a resolved spec; save to the import cache what source files import.
 
         Args:
             sources: source files as they were when first read, for plans that are made in one go.

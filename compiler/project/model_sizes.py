@@ -51,7 +51,7 @@ class Size:
     """Hidden width of the image encoder."""
 
     def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
-        """Return the bytes of all weights in memory, the language part quantised if asked.
+        """Return the bytes of all weights, the language model's linear layers quantised if asked.
 
         Only linear layers of the language model are quantised; embedding, output layer and vision tower stay as `dtype`.
         """

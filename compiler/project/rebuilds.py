@@ -88,7 +88,9 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Return {spec: forecasts of stages that a clone with all pulled would run; maybe []}.
+    """Return {spec: forecasts of stages that run or are blocked in a clone with all pulled}.
+
+    The list of a spec without such stages is empty.
 
     Outputs in this checkout are ignored, so this takes no longer than hashing code. `default` names the default spec.
     """

@@ -63,7 +63,10 @@ class _Asker:
         return sum(lengths[: self.asks.get("requests", 1)])
 
     def load(self, root: Path, text_tokens: int, tokens_per_image: int, task_tokens: int = 0) -> Load:
-        """Return the load of one item: prompts, `task_tokens`, `text_tokens` and its images."""
+        """Return one item's load over all attempts: requests, tokens sent, most tokens received.
+
+        Each request sends `task_tokens`, `text_tokens` and its images, beside the prompt templates.
+        """
         requests = int(self.asks.get("requests", 1))
         sent = self.prompt_tokens(root) + requests * (
             TURN + task_tokens + text_tokens + int(self.asks.get("pictures", 0)) * tokens_per_image

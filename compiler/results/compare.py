@@ -275,7 +275,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
-    """Return {(name, dataset): clean `Cell`} for `models`, {name: model}."""
+    """Return {(name, dataset): clean `Cell`}, main setting only; `models` is {name: model}."""
     cells = {}
     for cell in side.results.cells(set(models.values()), variant=CLEAN):
         main = main_setting(list(cell.settings))

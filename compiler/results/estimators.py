@@ -15,7 +15,13 @@ from qualm.runners.scoring.measuring.labels import add_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print the best estimators per model, dataset and metric, a line each; maybe nothing."""
+    """Print a line on the best estimators per model, dataset and metric, and one on the test.
+
+    Nothing is printed if `scores` has no ranked metric.
+
+    Args:
+        family: label of the multiple-testing family in the last line.
+    """
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))

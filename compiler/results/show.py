@@ -136,7 +136,7 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
-    """Print why values or intervals are undefined, and warnings on unscored answers."""
+    """Print notes on metrics and missing values, then warnings on how answers are scored."""
     from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings, lexical_warnings, metric_notes, unscored_warnings
 
     for line in [*metric_notes(rows, intervals, shorten=True), *(few_group_warnings(rows) if intervals else ())]:

@@ -95,7 +95,7 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
 
 
 def _describe_models(other: Plan, plan: Plan) -> str:
-    """Return a sentence on which models of spec `other` the plan reads."""
+    """Return a note that spec `other` makes models the plan reads and is run before it."""
     start = f"results/{other.spec}/models/"
     models = {path.removeprefix(start) for stage in plan.stages for path in nested_paths(stage.inputs) if path.startswith(start)}
     if models:

@@ -50,7 +50,10 @@ class Follower:
         self._line.stop()
 
     def update(self) -> None:
-        """Print all events and output lines since the last call."""
+        """Show new events as progress, and print new output lines.
+
+        A quiet follower ignores the events.
+        """
         for line in self._events.lines():
             # What a stage printed before an event is shown before it: the two files have no common clock.
             self._say_words()

@@ -109,7 +109,10 @@ class Session:
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Pull the data at `paths` (PATH.dvc), or check out without a remote; return the status."""
+        """Pull the data at `paths`, or check out without a remote; return DVC's exit status.
+
+        DVC is given PATH.dvc for each. If it succeeds, every path is reported as fetched.
+        """
         files = [f"{path}.dvc" for path in paths]
         command = "pull" if has_default_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))

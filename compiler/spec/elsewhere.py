@@ -45,7 +45,10 @@ class OtherSpecModels:
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:
-        """Return (message, hint) if an unknown name resembles a known entry; else ("", "")."""
+        """Return (message, hint) if an unknown name seems a misspelt entry; else ("", "").
+
+        Names whose numbers differ, such as `llava-7b` and `llava-13b`, are not taken for each other.
+        """
         if not self._entries:
             self._entries = sorted({f.stem for f in (self.specs.parent / DATA).glob("*.dvc")} | set(card_names()))
         near = difflib.get_close_matches(name, self._entries, 1, 0.8)

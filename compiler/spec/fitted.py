@@ -49,7 +49,9 @@ def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str]
 
 
 def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
-    """Return the spec's abstention methods by label; record a problem if it has no judges.
+    """Return the spec's abstention uses, one per sweep point; record problems.
+
+    They are sorted by label. A spec without judges is a problem of each method.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -182,7 +184,7 @@ def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
 
 
 def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `args` and key "calibration"; `per` becomes the calibration's `within` if set."""
+    """Return `args` with key "calibration", and `per` = its `within` unless None."""
     within = calibration["within"]
     if within is None:
         return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}

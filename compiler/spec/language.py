@@ -61,7 +61,7 @@ def _reject_repeats(value: list[Any]) -> list[Any]:
 
 
 def _reject_lone_names(value: list[str | list[str]]) -> list[str | list[str]]:
-    """Return a list unchanged; raise if a list in it has fewer than two names."""
+    """Return a list unchanged; raise if a list in it has under two names or repeats one."""
     for names in value:
         if isinstance(names, list) and len(_reject_repeats(names)) < 2:
             raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})

@@ -125,7 +125,7 @@ class _Resolver:
                     waiting += sources.get(other, [])
 
     def _check_taxonomy(self, sets: list[PairSetUse]) -> None:
-        """Record a problem per category that no recipe makes, if all recipes were read."""
+        """Record a problem per category without a recipe, if there are recipes, all readable."""
         produced = {recipe.category for s in sets for recipe in s.recipes}
         for category in self.categories if produced and self.complete and not self.reader.failures.has_errors("pairs") else ():
             if category not in produced:

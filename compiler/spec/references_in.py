@@ -16,7 +16,7 @@ ChangeArgs = Callable[[Plugin, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def chosen_kind(annotation: Any) -> str | None:
-    """Return the plugin kind that a parameter's value names; None for other types."""
+    """Return the kind of plugin that values of this type choose by name; None if they do not."""
     try:
         return _chosen_kind(annotation)
     except TypeError:  # an unhashable annotation

@@ -78,7 +78,10 @@ def pack_column(series: pl.Series, order: Sequence[str] | None = None) -> Packed
 
 
 def finite(value: Any) -> Any:
-    """Return a value, nested or not, for JSON: floats with 7 digits, NaN and infinities None."""
+    """Return a value for JSON: floats to 7 significant digits, NaN and infinities as None.
+
+    Lists, tuples and mappings are changed within; tuples become lists, and keys text.
+    """
     if isinstance(value, float):
         return float(f"{value:.7g}") if np.isfinite(value) else None
     if isinstance(value, list | tuple):

@@ -88,9 +88,9 @@ def expected_answer(sample: Mapping[str, Any]) -> str:
 
 
 def given_answer(answer: Mapping[str, Any]) -> str:
-    """Return the answer's text, or its option if the text is under 2 characters.
+    """Return the answer's text, its option if the text is under 2 characters, or "no answer".
 
-    Without either, "no answer" and the reason, if one is known.
+    "no answer" is followed by the reason, if one is known.
     """
     text, choices, index = (answer["text"] or "").strip(), answer["choices"] or [], answer.get("predicted")
     if index is not None and 0 <= index < len(choices) and len(text) < 2:

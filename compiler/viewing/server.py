@@ -110,7 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
     def _is_allowed(self) -> bool:
-        """Return whether a request is to this host, and from the page or a person's navigation."""
+        """Return whether a request is to this host, and no other site embeds or fetches it.
+
+        A person may come by a link from any site. A request without `Sec-Fetch` headers is allowed.
+        """
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"

@@ -114,7 +114,7 @@ def check_marks(sample: Sample, n_images: int, listed: bool, where: str) -> Samp
         listed: the image was an item of a list, so that its mark says nothing.
 
     Raises:
-        AdapterError: several images and another number of marks.
+        AdapterError: several images, and marks that are not one for each. A question without marks is right.
     """
     if listed and n_images == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()
@@ -154,9 +154,9 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return (image id, its reader) for up to `n` frames of an animation; else AdapterError.
+    """Return (image id, its reader) of at most `n` evenly spaced frames of an animation.
 
-    Raise AdapterError if it cannot be read.
+    Raise AdapterError if it cannot be decoded, or has more frames than are read.
     """
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)

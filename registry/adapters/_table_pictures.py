@@ -19,7 +19,7 @@ class TablePictures:
     """Reader of base64 images in a table's cells; ids are digests; each image comes once."""
 
     def __init__(self, path: Path, context: AdapterContext, expected: str) -> None:
-        """Read the table once for the rows that other rows point to as their image.
+        """Read the table once to note the indices that other rows give as their image.
 
         Args:
             path: a table with the columns `index` and `image`.
@@ -29,7 +29,7 @@ class TablePictures:
         self._silent = replace(context, bad=lambda error: None, place=[])
         self._pictures_by_row: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
-        """Rows that have the image of others."""
+        """Indices of the rows whose image other rows use."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield ("FILE: line 3", row) of the table's valid rows, in order; skip others silently."""

@@ -39,9 +39,10 @@ class Unseen:
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return the first of `names` as text; None if none is present; AdapterError if no text.
+        """Return the first of `names` not null, text or number, as text; None without one.
 
-        Raise AdapterError if the value is neither, or blank.
+        Raises:
+            AdapterError: the value is blank, or neither a text nor a number.
         """
         name = self.field(names)
         if name is None:

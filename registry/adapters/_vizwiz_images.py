@@ -128,9 +128,9 @@ def _match_or_doubt(key: Key, annotated: Collection[str], released: list[str], f
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Return {old name: new image's path if hashes match one to one, else `images/NAME`}.
+    """Return {old name: path of the only new image with a near hash, else `images/NAME`}.
 
-    An image without such a match stands for itself.
+    Hashes are near if at most MAX_BITS bits differ. No other old image may have a hash near to the new one.
     """
     if not names:
         return {}

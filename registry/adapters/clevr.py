@@ -23,7 +23,7 @@ CATEGORIES = {
 
 
 def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Yield one CLEVR split's questions, images first; copy its scene graphs to the dataset.
+    """Yield one CLEVR split's questions, each after its image; copy its scene graphs.
 
     The files are `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`. `sample_id` is `SPLIT_QUESTIONINDEX`. Questions on one
     image are a group. The category is the kind of the program's last step: `attribute`, `existence`, `counting` or `comparison`; `meta`
@@ -68,7 +68,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
 
 
 def _answer(value: Any, where: str) -> str:
-    """Return an answer as text: "yes"/"no" for bool, digits for int; else AdapterError."""
+    """Return text unchanged, a bool as "yes" or "no", an int as digits; else AdapterError."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int):

@@ -24,7 +24,7 @@ FILES = {
 def lrv_instruction(
     context: AdapterContext, *, parts: list[Literal["first", "more", "charts"]] | None = None, coordinates: bool = False
 ) -> Iterator[Image | Sample]:
-    """Yield a sample per instruction of LRV-Instruction, in split `train`.
+    """Yield a sample per instruction of LRV-Instruction, all `train`; charts only on request.
 
     The files are lists of `{image_id, question, answer}`, with or without `task`: `filter_cap1.json`, `filter_cap_more1.json`,
     `chart_release_update.json`; images are `image/ID.jpg`, or `chart_image/ID` for charts. The release has no ids: `sample_id` is made of

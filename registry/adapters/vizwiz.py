@@ -17,7 +17,7 @@ UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
 
 
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Yield one VizWiz-VQA split's questions in file order, ten references each.
+    """Yield a VizWiz-VQA split's questions in file order, ten references each except in test.
 
     The files are `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`. `sample_id` is the image's name without its suffix. References
     are the ten answers as given, "unanswerable" among them: the judge `vqa` scores a prediction of "unanswerable" like any other text.

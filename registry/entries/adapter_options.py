@@ -30,7 +30,10 @@ def options_for(entry: Entry) -> str | None:
 
 
 def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield {parameter: value} to try: {} if possible, then each task or file name."""
+    """Yield {} if no parameter is required, then {parameter: task or file stem} to try.
+
+    The parameter is the single required one, or `task` if none is required. Without either, no more follows.
+    """
     parameters = {p.name: p for p in get("datasets", adapter).parameters}
     required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
     if not required:

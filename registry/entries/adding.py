@@ -417,7 +417,11 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """Check out the recorded files unless they are there; return `Added` (unchanged)."""
+    """Check out the recorded files unless present and unaltered; return `Added` (unchanged).
+
+    Raises:
+        AddError: the altered files are kept nowhere else, or the checkout fails.
+    """
     assert before.md5 is not None
     if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))

@@ -99,7 +99,7 @@ class Entry:
 
     @property
     def sound_card(self) -> Card | None:
-        """Return its card; None if it has none, or (with a warning) an invalid one."""
+        """Return its card; None if it has none, or if its card is invalid, with a warning."""
         try:
             return self.details
         except CardError as error:

@@ -148,7 +148,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted paths in a folder, without links and junk; NewCardError if too many.
+    """Return the sorted relative paths of a folder's files at any depth, no links or junk.
 
     Raises:
         NewCardError: more than `MAX_FILES` files.
@@ -408,7 +408,10 @@ def _is_sliceable(values: Sequence[Any]) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
-    """Return whether a cell holds image data (bytes, base64, or a list of them), not a path."""
+    """Return whether a cell, or its first item, is bytes, base64 or a {bytes, path} record.
+
+    A path as text is none; a record with a path and no bytes is one.
+    """
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, dict):
         return set(value) == {"bytes", "path"}
@@ -471,7 +474,7 @@ def _images(
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return the non-empty items of a cell: a list, its JSON text, or one value."""
+    """Return the items of a list (also one as JSON or Python text), or [value]; none empty."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         items = list_in_text(value)
         value = value if items is None else items

@@ -98,9 +98,9 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, its number of records, or None, or its FormatError), in `rules`' order.
+    """Yield (file, its record count, None or FormatError) pairs in the order of `rules`.
 
-    `rules` is {file: its rule}.
+    `rules` is {file: its rule}. The second is None if the format has no records, and a FormatError if the file is invalid.
     """
 
     def check(name: str) -> tuple[str, int | FormatError | None]:

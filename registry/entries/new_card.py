@@ -79,7 +79,10 @@ def _parse_input(plugin: Plugin, parameter: Parameter, typed: str) -> Any:
 
 
 def _columns(parameter: Parameter, typed: str, proposal: Proposal) -> Any:
-    """Return a typed column, a list of several, or None for ""; NewCardError if unknown."""
+    """Return a typed column, or a list of several; NewCardError if one is unknown.
+
+    "" gives None, or [] where the parameter is a list.
+    """
     several = isinstance(parameter.default, list) or (parameter.name == "image" and typed not in proposal.columns and "," in typed)
     value: Any = [part.strip() for part in typed.split(",") if part.strip()] if several else typed or None
     _are_columns(parameter.name, value, proposal)

@@ -136,7 +136,10 @@ def _end(text: str, body: int, opening: str) -> int | None:
 
 
 def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield (position, brace depth after it, whether in quotes) of each bracket or quote."""
+    """Yield (index, brace depth, whether in quotes) at each brace, parenthesis and quote.
+
+    Depth and quotes are those after the character. Quotes inside braces do not count.
+    """
     depth, quoted = 0, False
     for match in re.compile(r'[{}()"]').finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)

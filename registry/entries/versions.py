@@ -117,7 +117,7 @@ def _working(root: Path, text: str) -> Version | None:
 
 
 def _place(root: Path, name: str) -> tuple[str, bool]:
-    """Return (path from the root, True if an entry of `registry/data`); else EntryError."""
+    """Return (path from root, True if an entry's name); EntryError if outside of the root."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
     try:

@@ -81,7 +81,7 @@ def remove_marks(question: str, n_images: int) -> str:
 
 
 def find_mark_problem(question: str, n_images: int) -> str:
-    """Return why a question's `<image>` marks do not fit its images; "" if they do."""
+    """Return why `<image>` marks do not fit 2 or more images; "" if none, as many, or 1 image."""
     count = question.count(MARK)
     if n_images < 2 or count in (0, n_images):
         return ""

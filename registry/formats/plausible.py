@@ -78,7 +78,7 @@ def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:
-    """Return one finite logit per option, -inf as 10,000 below the least; or a reason.
+    """Return one finite logit per option, -inf as min(0, others) - 10,000; or a reason.
 
     Tools log -Infinity for an option that cannot be generated (a masked token, an underflow). Where all options have it, none is preferred:
     they come out equal.

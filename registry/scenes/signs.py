@@ -102,9 +102,9 @@ def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
 
 
 def _hatch(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw countless scratches on the window, in place, seeded by the object's position.
+    """Blend noise over an object in its window, in place: scratches that cannot be counted.
 
-    Arguments as in `draw_scratches`.
+    The noise is seeded by the object's position. Arguments as in `draw_scratches`.
     """
     rows, columns = cover.shape
     rng = np.random.default_rng(zlib.crc32(str(thing["3d_coords"]).encode()))

@@ -161,7 +161,7 @@ def has_default_remote(root: Path) -> bool:
 
 @contextmanager
 def dvc_errors(what: str, advice: str) -> Iterator[None]:
-    """Turn any exception in the block into DvcStateError "WHAT: MESSAGE; ADVICE"."""
+    """Turn any exception but DvcStateError into DvcStateError "WHAT: MESSAGE; ADVICE"."""
     try:
         yield
     except DvcStateError:

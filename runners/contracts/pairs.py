@@ -53,7 +53,7 @@ class PairContext:
         self.dropped[reason] += count
 
     def takes(self, split: str) -> bool:
-        """Return whether the limit allows one more pair of a split, and count it if so."""
+        """Return whether the limit allows another pair of a split; count it against the limit."""
         key = split if split in self.limit else ""
         if key not in self.limit:
             return True

@@ -55,7 +55,7 @@ def internal_parts(column: str, n_draws: int) -> list[str]:
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
-    """Return (signal, draw number, 0: greedy) of a hidden-states or attention part, or None."""
+    """Return (signal, draw number: 0 if greedy) of a hidden-states or attention part, or None."""
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
@@ -103,7 +103,9 @@ def family_of(kind: str) -> str:
 
 
 def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
-    """Split flat top log-probabilities into a list per token; None if missing or malformed.
+    """Split flat top log-probabilities into k = numbers[0] per token; None if malformed.
+
+    None also if they are missing, k is less than 2, or those of a token do not descend.
 
     Args:
         logprobs: stored flat, k per position.

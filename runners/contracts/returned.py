@@ -20,7 +20,7 @@ def call_plugin(plugin: Plugin, where: str, function: Callable[[], Any], *expect
         where: model, dataset and sample of the call, for messages.
 
     Raises:
-        PluginFailedError: it raises an exception other than `expected_errors`.
+        PluginFailedError: it raises an exception other than `expected_errors`, StageError and MemoryError, which pass.
     """
     try:
         return function()

@@ -106,7 +106,7 @@ class Samples:
         return values
 
     def texts(self, name: str) -> pa.Array:
-        """Return `values(name)` as an Arrow array; the name `pictures` counts a sample's images."""
+        """Return a column or meta key as texts, null if empty; of `pictures` the image counts."""
         if name == COUNTED:
             return pa.array([str(len(picture_ids(image_id))) for image_id in self.table["image_id"].to_pylist()], pa.string())
         if name not in self.table.column_names or name == "meta":

@@ -309,7 +309,10 @@ class Store(StoredAnswers):
         return sorted(names)
 
     def _writable(self) -> Path:
-        """Return the folder to write to, named by model and versions, past any refused one."""
+        """Return the path of the folder to write to; a refused folder is never chosen again.
+
+        Its name is a hash of model, engine and versions, with a number if folders of that name were refused.
+        """
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         # A refused folder is never written to again: new answers beside bad ones would be refused with them.
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
@@ -322,7 +325,7 @@ class Store(StoredAnswers):
         return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
     def _is_usable(self, folder: Path) -> bool:
-        """Return whether another folder's answers are of this model and engine and may be read."""
+        """Return whether a folder's answers fit in model, engine, libraries, and are not refused."""
         about = read_about(folder)
         if any(about.get(name) != self._own[name] for name in ("model", "engine")) or (folder / REFUSED).exists():
             return False
@@ -349,7 +352,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def undefine_invalid(part_name: str, part: Part) -> tuple[Part, str]:
-    """Return (part with impossible numbers set to None, what was wrong or "")."""
+    """Return (part, each field with an impossible number set to None; what was wrong or "")."""
     table = _table([bytes(32)], [part_name], [part])
     bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:

@@ -87,7 +87,9 @@ class MergedPairs:
             self.drop({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
 
     def curate(self, folders: Sequence[Path], reviews: Path, unreviewed: Choice, lone: Choice) -> dict[str, Any]:
-        """Drop test pairs that reviews rejected, or left unreviewed if so set; return the facts.
+        """Drop test pairs that reviews rule out, or questions if `lone` is `keep`; return facts.
+
+        Undecided ones are dropped too; unreviewed ones only if `unreviewed` is `drop`. A pair is dropped for either of its questions.
 
         StageError if the table of decisions is malformed.
         """

@@ -216,7 +216,11 @@ def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, 
 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
-    """Return a stage's (asker, {name: folder that may hold its answers}, sampled inputs)."""
+    """Sample a stage's rows; return (asker of them, {name: answer folder}, their inputs).
+
+    The folders hold answers of the stage's model and engine. There are none for a model that looks up recorded answers. The inputs
+    are the sample variants of at most `ROWS` rows, [] without a folder or for a model behind a server.
+    """
     job = open_inference(stage)
     rows = [(i, row) for i, dataset in enumerate(job.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
@@ -359,9 +363,10 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether at each place the first tokens are equal and half of all are shared.
+    """Return whether two answers' top-token lists, as JSON, mostly agree at every position.
 
-    About equally likely tokens change places by rounding.
+    At each position the first tokens are equal and at least half of the stored ones are in both: about equally likely tokens change
+    places by rounding. False if a list is missing or the numbers of positions differ.
     """
     one, other = read_top_tokens(stored), read_top_tokens(computed)
     if not one or not other or len(one) != len(other):

@@ -244,7 +244,7 @@ def plan_folder(stage: Stage) -> Path:
 
 
 def remove_plan(stage: Stage) -> None:
-    """Remove the plan's folder of a stage that has ended, if there is one."""
+    """Remove a stage's plan folder, if there is one; to be called when the stage ends."""
     place = plan_folder(stage)
     for path in place.iterdir() if place.is_dir() else ():
         path.unlink()

@@ -96,7 +96,7 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return false while all replies that item `number` misses are on their way; else true.
+        """Return false while all replies that an item misses are due; else true, forgetting them.
 
         If true, what it misses is forgotten: `ask` notes it anew.
         """

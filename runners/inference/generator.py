@@ -114,7 +114,7 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
-    """Create the cached generator that a parameter names; GeneratorError if it only composes.
+    """Create the cached generator a parameter names; GeneratorError if it answers no prompts.
 
     Raises:
         GeneratorError: it cannot be opened, or does not answer prompts.

@@ -111,7 +111,7 @@ def answer_origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -
 
 
 def describe_origin(origin: Mapping[str, Any]) -> str:
-    """Describe one folder's answers: `12 answers of version 0.1.0 with torch 2.9.1`."""
+    """Describe a folder's parts: `12 answers, 9 draws of version 0.1.0 with torch 2.9.1`."""
     families: Counter[str] = Counter()
     for kind, n in origin["parts"].items():
         families[family_of(kind)] += n

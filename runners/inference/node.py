@@ -32,7 +32,11 @@ class Node:
     """Ray actor that computes batches of one stage on a worker of the cluster."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        """Note {path: SHA-256} of the stage's files; PermissionError if its folder is another's."""
+        """Keep {path: SHA-256} of a stage's files; create the user's private temporary folder.
+
+        Raises:
+            PermissionError: the folder belongs to another user.
+        """
         self.files = dict(files)
         user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"

@@ -65,7 +65,7 @@ class Asking:
     """Requests for the missing parts of a stage's tasks, and storage of the replies."""
 
     def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-        """Note what is missing; `proven`: this model has answered before, maybe in no store."""
+        """Start with all parts of all tasks unanswered; `proven`: this model has answered before."""
         self.asker, self.tasks = asker, tasks
         self.missing = [list(task.parts) for task in tasks]
         """Unanswered parts of each task."""

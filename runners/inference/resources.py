@@ -25,7 +25,10 @@ def worker_resources(stage: Stage, remote: bool, total: Mapping[str, float]) -> 
 
 
 def resources_for(device: str, remote: bool, worker_bytes: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return {"CPU": n, and "GPU" or bytes of "memory"} for a worker; 0 bytes means unknown."""
+    """Return a worker's {"CPU": n}, and if not remote, a "GPU" or known bytes of "memory".
+
+    `worker_bytes` is 0 if unknown.
+    """
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):

@@ -119,7 +119,10 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return [all replies to task `number`], one list to store at once; [] if none came."""
+        """Return [the replies to task `number`], or [] if none came; note why a request failed.
+
+        The inner list is stored at once.
+        """
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):

@@ -157,7 +157,7 @@ class Waiting:
         self.requests(batch).unlink(missing_ok=True)
 
     def take_replies(self, batch: Sent, files: Iterable[bytes]) -> None:
-        """Store those replies in the server's files that belong to this batch."""
+        """Store a batch's replies, out of the server's `files`; drop replies to other requests."""
         own = set(batch.keys)
         # Replies and errors come in files of their own, and not every server ends the last line.
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
@@ -183,7 +183,7 @@ class Waiting:
             self._flying.pop(key, None)
 
     def clear(self) -> None:
-        """Forget the ended batches and delete their files, once all answers are stored."""
+        """Forget the ended batches and delete their files; their answers must be stored already."""
         rest = self.open_batches()
         for batch in [batch for batch in self.batches.values() if batch.status]:
             self._tell(batch.name, gone=True)

@@ -84,7 +84,7 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (heading, text) per conformal setting: its scores, alpha and calibration rows."""
+    """Yield (heading, text) per conformal setting: its scores, alpha, calibration settings."""
     for about in settings:
         scores = ", ".join(score["label"] for score in about["scores"])
         chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
@@ -115,7 +115,7 @@ def format_plugin(about: Mapping[str, Any]) -> str:
 
 
 def data_row(entry: Mapping[str, Any], root: Path, samples_folder: str | None) -> list[str]:
-    """Return the table row of a dataset: source, files, digests and licence."""
+    """Return a dataset's table row: name, source, files, digest, licence, questions' SHA-256."""
     files = entry.get("files") or entry.get("source") or "–"
     digest = file_digest(root, str(entry["files"])) if entry.get("files") else "–"
     samples = root / str(samples_folder) / "samples.parquet"
@@ -138,7 +138,7 @@ def model_row(entry: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def file_digest(root: Path, folder: str) -> str:
-    """Return the DVC digest of an entry's files, or a phrase on where it is recorded."""
+    """Return `md5 HASH` from an entry's .dvc file, or a phrase that says why there is none."""
     pointer = root / f"{folder}.dvc"
     if not pointer.is_file():
         return say.NOT_ADDED if folder.startswith("registry/data/") else say.MADE_BY_A_STAGE

@@ -152,7 +152,7 @@ def reliability(results: Report, dataset: str) -> Figure:
 
 
 def _metric_note(results: Report, model: str, dataset: str, plugin: str, metric_name: str) -> str:
-    """Return a metric's value as text, such as `ECE 0.031`; "" if not measured."""
+    """Return a metric as text, `ECE 0.031`, with any p-value behind it; "" if not measured."""
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):

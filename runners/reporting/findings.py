@@ -157,7 +157,7 @@ def unseen_by(baselines: Sequence[str]) -> str:
 
 
 def _unused_shortcuts(results: Report, dataset: str) -> Iterator[str]:
-    """Yield a sentence per overall shortcut that no baseline uses; none with a single model."""
+    """Yield a sentence per overall shortcut no baseline uses; none below two image models."""
     missing = {"question": "refuser", "picture": "picture_refuser"}
     missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
     for row in results.source.shortcuts(dataset).collect().iter_rows(named=True):

@@ -76,7 +76,10 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
 
 
 def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """Yield (kind, panel, rows) of all models by the main metric, not ranked, the best first."""
+    """Yield ("Models", panel, rows) once: models by the main metric, unranked, best first.
+
+    Models without a finite value are left out; if no model has one, nothing is yielded.
+    """
     label = results.quality(dataset) or next(iter(results.headline(dataset, 1)), None)
     if label is None:  # all its metrics are of perturbed inputs
         return

@@ -107,7 +107,7 @@ def isolate_direction(text: object) -> Markup:
 
 
 def security_policy(script: str) -> str:
-    """Return the page's content security policy: no network, frames, or foreign scripts."""
+    """Return the page's content security policy: no frames, other sites, or other scripts."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "

@@ -67,7 +67,7 @@ def summary(results: Report) -> Summary:
 
 
 def _main(results: Report, dataset: str) -> Iterator[Label]:
-    """Yield labels of a dataset's main metrics: quality, abstention, calibration, AUROC, sets."""
+    """Yield labels of main metrics: quality, F1-IDK, weighted accuracy, ECE, set size, AUROC."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
     yield from filter(None, (results.quality(dataset), *(plain.get(name) for name in CENTRAL)))
@@ -105,7 +105,7 @@ def _perturbations(variants: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _models(results: Report) -> str:
-    """Return text: numbers of models, of abstaining or recalibrated ones, and of baselines."""
+    """Return text "4 + 2 ... + 1 ...": plain models, abstaining or recalibrated, baselines."""
     blind = sum(map(bool, map(baseline_model, results.models)))
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
     baselines = say.BASELINE_IGNORING_THE_IMAGE if blind == 1 else say.BASELINES_IGNORING_THE_IMAGE

@@ -79,7 +79,7 @@ class BlindRefuser:
         return {name: partial(image_features, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
-        """Count datasets without a trained classifier; raise StageError if all are."""
+        """Raise StageError if no dataset has a trained classifier; else count those without."""
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
             reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no dataset has open questions"

@@ -48,10 +48,10 @@ def points(rows: Sequence[Mapping[str, Any]], plugin_of_metric: Mapping[str, str
 
 
 def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
-    """Yield a row of correlations over models per dataset, slice and metric of `points`.
+    """Yield rows of each metric's correlations over models with confidence-weighted accuracy.
 
-    A row has Pearson's and Spearman's correlation of the metric with confidence-weighted accuracy; calibration errors have a second
-    row, with accuracy.
+    There is a row per dataset, slice and metric of `points`, with Pearson's and Spearman's correlation; calibration errors have a second
+    row, for their correlations with accuracy.
 
     Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is Fisher's, and assumes
     independent models, which tunings of one base are not: read it as a rough guide.
@@ -83,9 +83,12 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) per calibration error, from slice `all` of `correlations`.
+    """Yield (dataset, sentence on its correlations) per calibration error, over slice `all`.
 
-    The sentence puts figure 4b's claim in numbers; it is about the slice `all`.
+    The sentence puts figure 4b's claim in numbers.
+
+    Args:
+        rows: as `correlations` yields them.
     """
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():

@@ -32,7 +32,7 @@ class AnswerLengths:
     example: Answered | None = None
 
     def add(self, answers: Iterable[Answered | None]) -> None:
-        """Count open answers that have references, up to MAX_KEPT; skip the others."""
+        """Append word counts of open answers that have references, until MAX_KEPT are held."""
         for answer in answers:
             if answer is None or answer.choices or not answer.references or len(self.replies) == MAX_KEPT:
                 continue

@@ -45,7 +45,9 @@ def tau_b(a: Floats, b: Floats) -> Floats:
 
 
 def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
-    """Yield RANK_STABILITY rows: tau-b of each two rankings by one metric or in one place.
+    """Yield rows of tau-b between two rankings of estimators by one metric, or of one model.
+
+    Compared are the rankings by one metric (of two models or datasets), and by two metrics of one model on one dataset.
 
     The percentile interval is over resamples of the questions: resample b of one place is paired with resample b of the other. On one
     dataset these are the same resamples, so what models share cancels out.

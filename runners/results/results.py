@@ -63,7 +63,7 @@ class Results:
         root: Path = Path(),
         verify: Callable[[Path, Iterable[str | Path]], None] | None = None,
     ) -> None:
-        """Take a score or report stage, whose inputs and outputs are read.
+        """Keep the score or report stage whose files the methods read; read nothing yet.
 
         Args:
             stage: Its paths are relative to `root`.

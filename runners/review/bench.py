@@ -159,9 +159,9 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, strengths: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Ask for missing answers to `rows`; return sample id -> Answer, or {} without a model.
+        """Ask for missing answers to `rows`; return all so far by sample id, {} without a model.
 
-        Earlier answers to other rows are included.
+        They are the answers at these strengths, or on clean inputs if `strengths` is None.
         """
         if self.respondent is None:
             return {}

@@ -82,7 +82,10 @@ def share_reading(strength: float, changed: Sequence[bool], n_left_out: int) -> 
 
 
 def mean_reading(strength: float, values: Sequence[float], n_left_out: int) -> Reading:
-    """Return the mean of values as a Reading with a normal 95% interval; NaN without any."""
+    """Return the mean of values with its normal 95% interval, cut at 0; NaN mean without any.
+
+    The interval has no upper end for fewer than two values.
+    """
     n = len(values)
     if not n:
         return Reading(strength, math.nan, 0.0, math.inf, 0, n_left_out)

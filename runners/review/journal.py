@@ -33,7 +33,7 @@ def journals_folder(root: Path, entry: str) -> Path:
 
 
 def read_published(root: Path, entry: str) -> list[Decision]:
-    """Return an entry's published decisions, [] without an entry; JournalError if not on disk.
+    """Return the decisions in an entry's folder, [] if none; JournalError if not fetched.
 
     Raises:
         JournalError: it is recorded, but its files are not here.

@@ -72,7 +72,7 @@ class Range:
         return (x - a) / (b - a)
 
     def at(self, position: float) -> float:
-        """Return the strength at a position on the scale, 0 to 1."""
+        """Return the rounded strength at a position from 0 (weakest) to 1 (strongest)."""
         a, b = self._scaled(self.weak), self._scaled(self.strong)
         x = a + position * (b - a)
         value = math.exp(x) if self.scale == "log" else x

@@ -109,7 +109,10 @@ class Guard:
         return 0
 
     def _is_own(self, scope: Message) -> bool:
-        """Return true for requests of the page itself or of a person who opens it."""
+        """Return whether a request has a known Host and is no other site's, opened links aside.
+
+        Requests without the headers Origin and Sec-Fetch-Site, such as those of curl, need the Host alone.
+        """
         hosts, origins, sites = (_values(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
         opened = scope["method"] == "GET" and _values(scope, b"sec-fetch-mode") == ["navigate"]
         return (
@@ -296,7 +299,7 @@ def picture(data: bytes | None) -> str:
 
 
 def data_uri(image: PIL.Image.Image, max_side: int = LONGEST_SIDE) -> str:
-    """Return an image as a data URI: PNG if small, else scaled down as JPEG."""
+    """Return an image within `max_side` as a data URI: PNG up to 320 pixels a side, else JPEG."""
     drawn = image.copy()
     drawn.thumbnail((max_side, max_side), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

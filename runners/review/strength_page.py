@@ -95,7 +95,7 @@ def write_strengths(session: StrengthSession, title: str, how: str) -> Drawn:
 
 
 def ask_model(session: StrengthSession, title: str) -> Drawn:
-    """Ask the model about the samples shown; return (head, samples) HTML, or why it fails."""
+    """Ask the model about the samples shown; return (head, samples) HTML with any error."""
     try:
         session.ask()
     except StageError as error:

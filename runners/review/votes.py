@@ -48,7 +48,7 @@ class Votes:
         self._apply(vote)
 
     def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
-        """Return variant -> Counter of verdicts of the votes on a perturbation, in vote order."""
+        """Return variant -> Counter of verdicts on a perturbation: each reviewer's last per batch."""
         by_variant: dict[str, Counter[str]] = {}
         for vote in self._now.values():
             if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:

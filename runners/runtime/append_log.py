@@ -25,7 +25,7 @@ class LineLog:
     """Checksummed lines of one kind in a folder, one file per writing process."""
 
     def __init__(self, folder: Path, kind: str) -> None:
-        """Open without reading.
+        """Set up the lines of one kind in a folder; nothing is opened or created yet.
 
         Args:
             folder: created by the first write.

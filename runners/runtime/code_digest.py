@@ -131,7 +131,7 @@ def _distributions(_path: tuple[str, ...]) -> Mapping[str, list[str]]:
 
 @cache
 def source_digest(path: Path) -> str:
-    """Return the SHA-256 of a Python file's syntax tree without docstrings, or of any file."""
+    """Return the SHA-256 of Python syntax without docstrings, or of another file's bytes."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_bytes(), str(path))

@@ -36,7 +36,9 @@ class RecordError(ProjectError):
 def write_table(
     path: Path, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema, provenance: Mapping[str, Any] | None = None
 ) -> None:
-    """Write rows, doubles rounded, as a Parquet table with exactly `schema`, atomically.
+    """Write rows, doubles rounded, as a Parquet table of `schema`, atomically.
+
+    Optional columns of the schema are left out if all their values are null.
 
     Doubles are rounded as results are (`qualm.runners.runtime.precision`), except in columns marked `AS_GIVEN`.
 

@@ -49,7 +49,10 @@ class _Hold:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the request may still end: its process runs, and it is not too old."""
+        """Return True unless a request is too old or its process on this machine has ended.
+
+        A process on another machine counts as running.
+        """
         host, _, pid = self.by.rpartition(":")
         if time.time() - self.at > ANSWERED_BY:
             return False
@@ -123,7 +126,10 @@ class Ledger:
         return [cap for cap in caps if cap[1]]
 
     def _sums(self, account: str) -> tuple[float, float]:
-        """Return (dollars surely spent, dollars of open reservations) of an account; "" is all."""
+        """Return (dollars spent or lost, dollars of open reservations) of an account; "" is all.
+
+        A reservation whose request is no longer open is lost: it counts as spent in full.
+        """
         held = [h for h in self._holds.values() if account in ("", h.account)]
         lost = sum(h.most for h in held if not h.is_open)
         settled = sum(n for name, n in self._settled.items() if account in ("", name))

@@ -40,7 +40,7 @@ def run_facts(root: Path = Path()) -> dict[str, Any]:
 
 
 def memory_used() -> dict[str, Any]:
-    """Return the peak memory of this process, and the names and peaks of its GPUs, as JSON.
+    """Return {"peak_memory": of this process, "gpus": [{name, peak_memory}] if it used any}.
 
     A GPU's peak counts torch's tensors since the batch size was last measured, without other processes of the stage.
     """

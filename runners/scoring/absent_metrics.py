@@ -30,7 +30,7 @@ class AbsentMetrics:
                 self.reasons.setdefault(key, {}).setdefault(cell.samples.name, (cell.variant, why_absent(metric, cell)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows of LABELLED_SCORES without values, one per absent metric, model and dataset."""
+        """Return a LABELLED_SCORES row without value per dataset, for metrics a model has on none."""
         none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0}
         return [
             {"model": model, "dataset": dataset, "variant": variant, "slice": ALL, "metric": label, "why": why, **none}

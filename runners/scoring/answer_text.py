@@ -80,7 +80,7 @@ def normalise(text: str) -> str:
 
 
 def _without_punctuation(char: str) -> str:
-    """Return the character; a space if punctuation, "" if a full stop, a symbol in spaces."""
+    """Return " " for punctuation, "" for ".", " c " for signs such as ©, else `char`."""
     if char == ".":
         return ""
     category = unicodedata.category(char)

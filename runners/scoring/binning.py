@@ -126,7 +126,10 @@ class Calibrated:
 
     @classmethod
     def fit(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
-        """Return the model, with the intra-group correlation of correctness minus confidence."""
+        """Return `Calibrated` of the rows, with the correlation of their errors within groups.
+
+        An error is correctness minus confidence. The correlation is limited to [0, 1], and 0 if no group has two rows.
+        """
         place = number_groups(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
         # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left; of a row alone none is.

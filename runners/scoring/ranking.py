@@ -17,7 +17,7 @@ PLACES = 1000
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Return, per column, (B, k) weighted sums over rows with each of k distinct scores."""
+    """Return, per column, (B, k) weighted sums for each of k distinct scores, ascending."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -71,9 +71,9 @@ class RetainedAccuracy:
         return self.after[:, -1]
 
     def sum_retained_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
-        """Return (B,) sums of a_k for k = beyond + 1 to n, the number of answers.
+        """Return (B,) sums, over k above `beyond`, of the accuracy of the k surest answers.
 
-        a_k is the mean correctness of the k least uncertain answers.
+        The accuracy is the mean correctness of the k least uncertain answers; k runs to n, the number of answers.
         """
         # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
@@ -135,7 +135,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the error of a class's summed `weight(place)` / n; `mean` is of its -ln(place).
+    """Return the standard error of the sum of `weight(place)` over a class, divided by n.
 
     `share` of the n answers are of the class; `mean` is the mean -ln(place) of these.
 

@@ -21,7 +21,10 @@ class RetryPolicy:
     pause: float
 
     def seconds_before(self, attempt: int, retry_after: float | None) -> float:
-        """Return a random pause in seconds before retry `attempt`, from `retry_after` up if given."""
+        """Return seconds before retry `attempt`: a random pause, or `retry_after` if longer.
+
+        At most MAX_SERVER_PAUSE.
+        """
         # At least half of the pause, and by chance: clients that failed together would else come back together.
         longest = min(self.pause * 2 ** (attempt - 1), MAX_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart

@@ -445,7 +445,10 @@ def _by_piece(entry: Mapping[str, Any]) -> str:
 
 
 def _spells_roughly(tokens: Sequence[str], text: str) -> bool:
-    """Return whether tokens spell a text, ignoring blanks and unreadable characters."""
+    """Return whether tokens spell a text but for blanks, end tokens and unreadable characters.
+
+    End tokens count as nothing at the end only. Unreadable characters may stand for any text up to their number.
+    """
     stop = next((n for n in range(len(tokens), 0, -1) if not _is_end(tokens[n - 1])), 0)
     joined, wanted = (
         unicodedata.normalize("NFC", "".join(t.split())) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text)

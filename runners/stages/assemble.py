@@ -90,7 +90,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
 
 
 def _card(stage: Stage, recipes: list[RecipeOutput], merged: MergedPairs, blind: list[dict[str, Any]]) -> DataCard:
-    """Return the dataset card: recipes, sources, and dropped pairs by reason."""
+    """Return the dataset card: recipes, sources, dropped pairs by reason, and shortcuts."""
     made_of, sources = parents_and_sources(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
     left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}

@@ -159,7 +159,10 @@ def image_tensors(coded: Sequence[EncodedExample]) -> dict[str, Any]:
 
 
 def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: EncodedExample, start: int, begun: int = 0) -> None:
-    """Write an example's ids and labels, from its token `begun` on, into a row from `start`."""
+    """Write an example's ids and its answer's next-token labels into a row from `start`.
+
+    The example's tokens before `begun` are left out. Only places whose next token is of the answer get a label.
+    """
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
     # The label of a place is the next token.

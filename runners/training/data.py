@@ -79,7 +79,10 @@ def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer 
 
 
 def judging_question(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
-    """Return the question whether an answer is right, wrong in half: `as_turn` or as P(True)."""
+    """Return an example that asks if an answer is right, with its verdict and its objects.
+
+    Half of the answers are wrong. It is a second turn (yes/no) if `as_turn`, else the P(True) prompt (True/False).
+    """
     question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong_answer(rng, answer)

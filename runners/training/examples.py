@@ -170,7 +170,9 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
-    """Return examples that ask if a row's target (yes) and known wrong answer (no) are right.
+    """Return examples that ask if a row's target (yes) and its partner's (no) are right.
+
+    Multiple-choice rows and pairs with equal targets give none.
 
     Args:
         plain: include rows without a partner, with the answer to the same question in another row, drawn by id.

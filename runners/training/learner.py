@@ -82,7 +82,10 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]
 
     def _look_loss(self, batch: Mapping[str, Any]) -> Any:
-        """Return the mean -log attention on target tokens, over noun phrases and options."""
+        """Return the mean -log of the attention that noun phrases and options pay their targets.
+
+        The attention of a phrase or option is summed over its target tokens first.
+        """
         losses = []
         for name, number in zip(("cells", "option"), self.watched, strict=True):
             if len(batch[f"{name}_from"]):
@@ -112,7 +115,11 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def rate_at(self, step: int) -> float:
-        """Return a step's learning rate as a share of the peak: warm-up, constant, then cosine."""
+        """Return a step's learning rate as a share of the peak: two warm-ups, then cosine fall.
+
+        It warms up from step 0 and again from step `looking`, and is constant in between. In the second half of `steps` it also falls
+        along a cosine, to 1% of the peak.
+        """
         since = step if step < self.looking else step - self.looking
         done = min(1.0, step / self.steps)
         fall = 1.0 if done < 0.5 else 0.01 + 0.99 * 0.5 * (1 + math.cos(2 * math.pi * (done - 0.5)))

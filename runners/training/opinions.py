@@ -63,7 +63,10 @@ def judge_answers(context: FinetuneContext, rows: Sequence[Row], answers: Sequen
 
 
 def _answer_for_judge(row: Row, answer: str) -> Answered:
-    """Return a judge's input on a row's answer, without options if the right one is unknown."""
+    """Return a judge's input on a row's answer: its question, references and any options.
+
+    An unanswerable question has no references. An answerable one whose target is no option's letter is judged as an open question.
+    """
     if not row.answerable:
         return Answered(row.question, (), answer, choices=row.choices)
     letters = dict(zip(LETTERS, row.choices, strict=False))

@@ -166,7 +166,10 @@ def read_answers(stage: Stage, probe: ProbeTask, model: str, samples: Samples) -
 
 
 def read_targets(stage: Stage, tables: Tables, probe: ProbeTask, model: str, samples: Samples) -> Floats:
-    """Return the targets (n,) of a model's clean answers to one dataset; NaN where unknown."""
+    """Return (n,) wrongness, or the target uncertainty, of a model's clean answers, or NaN.
+
+    It is 1 - correct for a probe without a target uncertainty. The answers are those to one dataset.
+    """
     unknown = np.full(samples.n, np.nan)
     cell = next((c for c in read_cells(stage, samples, tables, only=model) if c.variant == CLEAN and c.model == model), None)
     if cell is None:

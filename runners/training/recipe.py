@@ -280,7 +280,7 @@ class Mixture:
         together: int = 1,
         alike: Callable[[Any], Any] = id,
     ) -> None:
-        """Plan the draws of all steps.
+        """Choose the pool of each of `total` draws; a pool's order is drawn when it is read.
 
         Args:
             weights: relative frequencies of the pools.

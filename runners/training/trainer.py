@@ -155,7 +155,13 @@ def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
 
 
 def count_micro_batches(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
-    """Return the micro-batches per device and step, 1 without a size; raise if not shareable."""
+    """Return the micro-batches per device and step; 1 if no micro-batch size is set.
+
+    A recipe that trains on one device only has 1 too.
+
+    Raises:
+        FinetuneError: several devices for a recipe that trains on one.
+    """
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
     if recipe.share is None or not settings.micro_batch:

@@ -164,7 +164,12 @@ def image_token_mask(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) 
 
 
 def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ((positions,) attention on image tokens, (positions,) its entropy there in nats)."""
+    """Return ((positions,) attention on image tokens, (positions,) its entropy there in nats).
+
+    Args:
+        attention: (positions, cached or more).
+        picture: (cached,) bool mask of the image tokens.
+    """
     import torch
 
     own = attention[:, : len(picture)][:, picture]
@@ -173,7 +178,13 @@ def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[t
 
 
 def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
-    """Return a mask (cached,) of the `share` of image entries most attended to, at least 1."""
+    """Return a mask (cached,) of the `share` of image entries most attended to, at least 1.
+
+    Args:
+        attention: (positions, cached or more), summed over positions.
+        picture: (cached,) bool mask of the image tokens.
+        share: of the image tokens, in [0, 1], rounded down.
+    """
     import torch
 
     places = picture.nonzero().squeeze(1)

@@ -424,7 +424,7 @@ class HfVlm:
             )
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
-        """Return a batch's tensors on the weights' device and in their dtype."""
+        """Return a batch with tensors on the weights' device, floating-point ones in their dtype."""
         device, dtype = self.module.device, self.module.dtype
         placed = {n: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v for n, v in encoded.tensors.items()}
         # Cast on the device: a copy that casts reads from memory that is not pinned, and then the host waits for it.

@@ -63,9 +63,9 @@ def learn_then_test(
 
 
 def _losses(fit: Answers, place: np.ndarray, threshold: float, risk: str, alpha: float) -> tuple[Floats, bool]:
-    """Return ((units,) losses in [0, 1] at a threshold, whether all units have the same size).
+    """Return (losses in [0, 1] of the units that count, whether these have equal sizes).
 
-    `place` has each answer's unit by number.
+    `place` has each answer's unit by number. Units without a question that counts are left out.
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.

@@ -27,7 +27,7 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
 
 
 def likeness_from_logits(logits: Floats, similarity: str) -> Floats:
-    """Return the likeness in [0, 1] of pairs of texts, from their NLI logits.
+    """Return the likeness in [0, 1] of pairs of texts, from NLI logits or a cosine.
 
     Args:
         logits: (..., classes), of an NLI model; for `cosine` (..., 1), of an encoder.

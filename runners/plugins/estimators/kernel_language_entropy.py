@@ -63,7 +63,7 @@ def _kernel(weights: Floats, kernel: str, t: float, nu: float, kappa: float) -> 
 
 
 def von_neumann(kernel: Floats) -> float:
-    """Compute the entropy in nats of the eigenvalues of a kernel scaled to trace 1.
+    """Compute the entropy in nats of the eigenvalues of a kernel, its diagonal scaled to 1/n.
 
     >>> round(von_neumann(np.eye(4)), 6)
     1.386294

@@ -22,7 +22,7 @@ def sha256(text: str) -> str:
 
 
 def document(entry: ExportEntry) -> Row:
-    """Return the sample without answers, as a dict in the form that harnesses log."""
+    """Return the sample with its references, without the model's answers, as harnesses log it."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
     fields = {name: sample[name] for name in names}
@@ -42,9 +42,10 @@ def target(entry: ExportEntry) -> str:
 
 
 def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
-    """Return (`resps`, `filtered_resps`): log-probability times `sign` by option, or texts.
+    """Return (`resps`, `filtered_resps`): [number, is greedy] for each option, or the texts.
 
-    Numbers are text, as both tools write them. An option is greedy if its letter is the model's text.
+    The number is the option's log-probability times `sign`. Numbers and booleans are text, as both tools write them. An option is
+    greedy if its letter is the model's text. Of the texts, `filtered_resps` has only the first.
     """
     if not entry.by_numbers:
         texts = [answer["text"] or "" for answer in entry.answers]

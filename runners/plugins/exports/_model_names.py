@@ -51,7 +51,7 @@ def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> 
 
 
 def _source(artifact: object) -> str:
-    """Return the source in an artifact's card; "" for a model that was made here."""
+    """Return `source` in the card named `artifact`; "" for None or without a valid card."""
     try:
         return load_card(str(artifact)).source if artifact else ""
     except CardError:

@@ -28,7 +28,7 @@ ROWS = 256
 
 
 def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parquet"] = "jsonl") -> None:
-    """Write CertainlyUncertain in our layout: `SPLIT.jsonl` with `images/`, or Parquet.
+    """Write datasets in our CertainlyUncertain layout: JSON Lines with images, or Parquet.
 
     Several datasets have a folder each. Only questions are written, so no model is needed.
 

@@ -107,7 +107,10 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
 
 
 def _origin(context: ExportContext, credits: DatasetCredits, creator: str, published: str, version: str, url: str) -> dict[str, Any]:
-    """Return licence, citation and origin fields; unknown ones are left out and counted."""
+    """Return the non-empty licence, citation, origin fields; count missing required ones.
+
+    Required are licence, URL, creator and date of publication.
+    """
     creators = [{"@type": "sc:Person", "name": name.strip()} for name in creator.split(";") if name.strip()]
     page = url or (credits.source if credits.source.startswith(("https://", "http://")) else "")
     facts = {"license": _licence(credits.licence), "url": page, "creator": creators, "datePublished": published}

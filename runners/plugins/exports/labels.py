@@ -76,7 +76,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
 
 
 def _write_picture(folder: Path, data: bytes) -> str:
-    """Write an image, as browsers show it, under its digest in `pictures/`; return that path."""
+    """Write an image into `pictures/`, as PNG if browsers cannot show it; return that path."""
     create_folder(folder / "pictures")
     shown = to_displayable(data)
     path = f"pictures/{hashlib.sha256(shown).hexdigest()[:16]}{suffix_of(shown)}"

@@ -354,7 +354,7 @@ class _Reply:
         return rows
 
     def is_option(self, k: int) -> bool:
-        """Return true if sentence `k` is an option and nothing else."""
+        """Return true if sentence `k` is an option alone, or after words like "final answer"."""
         return (
             k >= 0
             and len(self.mentions[k]) == 1
@@ -510,7 +510,10 @@ def _measured(reply: _Reply) -> int | None:
 
 
 def _judged_one_by_one(reply: _Reply) -> int | None:
-    """Return the one option that is not rejected, or alone affirmed; None without rejections."""
+    """Return the index of the option remaining or alone affirmed, others denied; or None.
+
+    An option that remains but is not affirmed counts from three options on.
+    """
     denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
     remaining = set(range(reply.n)) - denied
@@ -555,7 +558,7 @@ def _abbreviated(text: str, choices: Sequence[str]) -> int | None:
 
 
 def _after_all(reply: _Reply) -> int | None:
-    """Return the index of the only option named after "it is hard to tell, but"; or None."""
+    """Return the index of the only option affirmed after "hard to tell, but"; else None."""
     doubt = _DOUBT.search(reply.text)
     if doubt is None:
         return None

@@ -356,7 +356,7 @@ def _is_number(word: str) -> bool:
 
 
 def _match(text_tokens: Sequence[Token], k: int, words: Sequence[str]) -> int | None:
-    """Return the token index after `words` if they begin at token `k`, else None."""
+    """Return the token index after `words` matched at `k`, articles skipped; else None."""
     matched = 0
     while k < len(text_tokens) and matched < len(words):
         if text_tokens[k].plain == words[matched]:

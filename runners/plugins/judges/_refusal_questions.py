@@ -287,7 +287,10 @@ class Asked:
 
     @cached_property
     def verbs(self) -> frozenset[str]:
-        """Return the stems of the question's words in -ing, and of the verb after "does"."""
+        """Return the stems of the question's words in -ing, and of its last word after "does".
+
+        One to three words lie between, as in "what does the man hold?"; "do" and "did" count too. Some nouns in -ing are left out.
+        """
         found = re.findall(r"\b(\w{2,}ing)\b", self.text) + re.findall(r"\b(?:does|do|did) (?:\w+ ){1,3}?(\w+)\W*$", self.text)
         return frozenset(
             stem(verb)

@@ -403,7 +403,10 @@ def _plain(text: str) -> str:
 
 
 def _announced(plain: str) -> tuple[str, bool]:
-    """Return (text after the last "answer:", True) if it has an answer; else (reply, False)."""
+    """Return (text after the last "answer:" or "answer is", True); (reply, False) without one.
+
+    Other words announce too ("conclusion:", "the correct option is"). An announcement counts only if text follows.
+    """
     for match in reversed(list(_ANNOUNCED.finditer(plain))):
         rest = plain[match.end() :].strip()
         if rest and (":" in match[0] or not _NOT_ANNOUNCED.match(rest)):

@@ -75,7 +75,11 @@ def interval(
 def _sums_and_cuts(
     confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
 ) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
-    """Return by half, or once if "same": counts, cumulated worths (B, cuts), best cuts (B,)."""
+    """Return row counts, cumulated worths and best cuts: three lists with an entry per half.
+
+    Counts and worths are (B, cuts), with a cut at each distinct confidence, the highest first; best cuts are (B,) indices. If `threshold`
+    is "same", the lists have one entry, for all rows.
+    """
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]

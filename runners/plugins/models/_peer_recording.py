@@ -282,7 +282,7 @@ def _numbers(value: Any) -> Any:
 
 
 def separate_thinking(columns: Columns, thinking: Thinking) -> Columns:
-    """Return an answer's columns with thinking in its own and token columns dropped.
+    """Split thinking from an answer, dropping token columns; return others unchanged.
 
     Columns without thinking are returned unchanged.
     """

@@ -62,7 +62,10 @@ class VllmModel:
         options: Mapping[str, Any],
         date: str = DEFAULT_DATE,
     ) -> None:
-        """Set the model up; `options` of the engine change speed and memory alone."""
+        """Set the model up without its engine; `options` of the engine are not in the digest.
+
+        They change speed and memory, and by `max_model_len` which prompts can be read.
+        """
         self.label, self.base, self.dtype, self.quantization, self.options = label, base, dtype, quantization, dict(options)
         self.reader = HfVlm(label, base, dtype, remote_code, template, None, date=date)
         self.version = library_version("vllm")

@@ -109,7 +109,7 @@ class _Recipe:
         yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
 
     def record_if_new(self, image: str, questions: set[str]) -> bool:
-        """Record questions about an image and return True; False, recording none, on a repeat."""
+        """Record an image's questions and return True; False, recording none, if one is known."""
         before = self.questions.setdefault(image, set())
         if before & questions:
             return False

@@ -86,7 +86,7 @@ ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "sc
 
 
 def _not_shown(n_items: int, max_shown: int, plural: str, table_path: str | None) -> str:
-    """Return a sentence on how many items are not shown, and where they are; "" if none."""
+    """Return a sentence that only the first `max_shown` items are shown; "" if that is all."""
     if n_items <= max_shown:
         return ""
     where = say.ALL_ARE_IN.format(path=visible(table_path, 200)) if table_path else ""

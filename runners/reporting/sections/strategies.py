@@ -167,7 +167,10 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) groups: all questions, then each fully answerable dataset."""
+    """Return (heading, columns) groups: `dataset`, then up to 3 fully answerable datasets.
+
+    A group of an answerable dataset has the columns SURE.
+    """
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
@@ -214,7 +217,10 @@ def answerable_only(results: Report, dataset: str) -> bool:
 
 
 def categories(results: Report, dataset: str) -> tuple[list[str], list[str]]:
-    """Return (main kinds, categories) that scores are sliced by, in taxonomy order."""
+    """Return (main kinds, KIND/NAME categories) that scores are sliced by, in taxonomy order.
+
+    A category without a slash is in neither list unless it is the main kind of another.
+    """
     slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
     names = list(dict.fromkeys(slices))
     taxonomy: Mapping[str, Mapping[str, Any]] = results.stage.params.get("taxonomy") or {}
@@ -393,9 +399,10 @@ class CostTable:
 
 
 def cost_table(results: Report) -> CostTable | None:
-    """Return the paper's Table 6, metrics on answerable questions; None without two models.
+    """Return models' metrics, with changes from the baseline (Table 6); None for one model.
 
-    None also if no accuracy on answerable questions is measured.
+    The columns are those of `_cost_columns`: not all are accuracies on answerable questions. None also if no accuracy on answerable
+    questions is measured.
     """
     columns = [(d, label) for d in results.datasets for label in _cost_columns(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):

@@ -76,7 +76,7 @@ class Recalibration:
         return FirstResamples(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Yield each resample's recalibrated columns, (b, n) by name, NaN where rows calibrate."""
+        """Yield {name: recalibrated (b, n)}, b resamples at a time; NaN where rows calibrate."""
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
@@ -93,7 +93,10 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return (b, n) refitted columns by name; NaN where rows calibrate, others unchanged."""
+        """Return {name: refitted (b, n) column}: NaN where rows calibrate, else refitted or kept.
+
+        A value is kept where no calibrator was fitted for its row.
+        """
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():

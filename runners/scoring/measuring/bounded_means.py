@@ -138,7 +138,7 @@ def mean_of_types_interval(
 
 
 def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
-    """Return the (low, high) interval of a sum, by the half-widths of its terms' intervals.
+    """Return (low, high) of a sum: root sum of squared half-widths, wider if terms correlate.
 
     Args:
         value: The sum.

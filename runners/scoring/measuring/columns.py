@@ -141,7 +141,9 @@ def _add_open_answers(
 def _add_abstention_columns(
     samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]
 ) -> None:
-    """Add `pred_is_idk` and `hedges` of the answers to `rows`, `gt_is_idk` of questions `of`.
+    """Fill columns `pred_is_idk`, `hedges` at answers `rows`, `gt_is_idk` at questions `of`.
+
+    Missing columns are added to `columns`, NaN elsewhere.
 
     Unanswered questions then count as unscored in the right place.
     """

@@ -138,7 +138,7 @@ def chance_of(metric: Metric, column: Callable[[str], Floats | None]) -> float:
 
 
 def _arguments_of(metric: Metric, function: Callable[..., Any], column: Callable[[str], Floats | None]) -> dict[str, Any] | None:
-    """Return arguments by name for a metric's `bounds` or `chance`; None if one is missing."""
+    """Return {name: argument} of a metric's `bounds` or `chance`; None if a column is missing."""
     reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
     for name, is_parameter in _argument_kinds(function):
         if not is_parameter:

@@ -69,7 +69,10 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set `measured.resampled` of tasks of one recalibration, each resample by its own fit."""
+    """Set `measured.resampled` of one recalibration's tasks, by refits in the first resamples.
+
+    There are `refits` such resamples, each with its own fit.
+    """
     refit = tasks[0].refit
     assert refit is not None
     some = refit.redrawn_in(bootstrap)
