@@ -77,7 +77,7 @@ class Unseen:
         name = self.field(ANSWERABLE)
         if name is None:
             return None
-        label = str(self.record[name]).strip().lower()
+        label = str(self.record[name]).strip().lower().removesuffix(".0")  # 0 and 1 beside nulls are read as floats
         truth = {"true": True, "1": True, "yes": True, "answerable": True, "false": False, "0": False, "no": False, "unanswerable": False}
         if label not in truth:
             raise AdapterError(f"{self.where}: {name}: expected true or false, got {self.record[name]!r:.60}")

@@ -104,7 +104,8 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
     if answer is not None:
         text = cell_text(answer)
         if record.choices:
-            record.answer_index = letter_index(text, len(record.choices))
+            place = letter_index(text, len(record.choices))
+            record.answer_index = place if place is not None and record.choices[place] else None
         record.references = () if record.answer_index is not None else texts(text if not isinstance(answer, list) else answer)
     used = {"index", "question", "hint", *LETTERS, "answer", "category", "split", "prediction", "image", "sample_id", KEY}
     record.meta = short_fields(row, used | set(how.fields.values()))

@@ -66,9 +66,10 @@ def read_card(path: str | Path) -> dict[str, Any]:
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
         card = yaml.safe_load(head)[KEY]
+        if not isinstance(card, dict):
+            raise TypeError(f"'{KEY}' is no mapping")
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise StageError(f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `dvc repro` rewrites it") from error
-    assert isinstance(card, dict)
     return card
 
 

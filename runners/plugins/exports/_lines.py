@@ -37,7 +37,7 @@ def target(entry: ExportEntry) -> str:
     """
     right = entry.sample["answer_index"]
     if entry.choices:
-        return str(right) if entry.by_numbers else LETTERS[right] if right is not None else ""
+        return "" if right is None else str(right) if entry.by_numbers else LETTERS[right]
     return entry.references[0] if len(entry.references) == 1 else str(entry.references) if entry.references else ""
 
 

@@ -40,7 +40,7 @@ def true_probability(tops: Sequence[Mapping[str, float]]) -> float | str:
     logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:
         return f"True not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
-    return math.exp(logprob)
+    return min(1.0, math.exp(logprob))  # servers round log-probabilities
 
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:

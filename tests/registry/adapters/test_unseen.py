@@ -30,7 +30,7 @@ SAID = {"yes": True, "TRUE": True, 1: True, "1": True, "no": False, "false": Fal
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        ({"answerable": True}, True), ({"answerable": "unanswerable"}, False), ({"is_unanswerable": 1}, False),
+        ({"answerable": True}, True), ({"answerable": "unanswerable"}, False), ({"is_unanswerable": 1}, False), ({"answerable": 1.0}, True),
         *(({name: word}, truth == (name == "answerable")) for name in ("answerable", "unanswerable") for word, truth in SAID.items()),
         ({"unanswerable": "answerable"}, True), ({"is_answerable": "unanswerable "}, False),
         ({"unanswerable": "no"}, True), ({"answerability": "answerable"}, True), ({}, None), ({"answerable": None}, None),

@@ -167,6 +167,13 @@ def test_options_in_a_list_or_in_columns(tmp_path: Path, options: dict[str, Any]
     assert (sample.sample_id, sample.choices, sample.answer_index) == ("1", ("cat", "dog"), 1)
 
 
+def test_an_empty_column_between_options_moves_no_letter(tmp_path: Path) -> None:
+    row = {"A": "cat", "B": "dog", "C": "", "D": "cow", "E": "pig", "answer": "D", "prediction": "D"}
+    write(tmp_path / "m.json", [{"id": 1, "question": "Which?", **row}])
+    (sample,), _ = questions(tmp_path)
+    assert (sample.choices, sample.answer_index) == (("cat", "dog", "", "cow", "pig"), 3)
+
+
 @pytest.mark.parametrize(("answer_is", "place"), [("letter", 2), ("text", 1)])
 def test_options_that_are_letters_in_another_order(tmp_path: Path, answer_is: Any, place: int) -> None:
     """As in MMMU-Pro, where 32 questions have options such as B, C, D, A; MathVista's reference answers are texts."""

@@ -64,11 +64,11 @@ def test_numbers_are_as_a_spreadsheet_shows_them(tmp_path):
     assert next(read(as_json(tmp_path / "m_d.json", [{**row, "sample_id": "ours"}]), ReadOptions())).id == "ours"
 
 
-@pytest.mark.parametrize(("answer", "index"), [("A", 0), ("C", 1), (" (c). ", 1), ("B", None), ("Z", None), ("a cat", None)])
+@pytest.mark.parametrize(("answer", "index"), [("A", 0), ("C", 2), (" (c). ", 2), ("B", None), ("Z", None), ("a cat", None)])
 def test_a_letter_names_an_option_that_the_row_has(tmp_path, answer, index):
     row = {"index": 1, "question": "?", "A": "a cat", "B": "", "C": "a dog", "answer": answer, "prediction": "A"}
     (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), ReadOptions())
-    assert (found.choices, found.answer_index, found.references) == (("a cat", "a dog"), index, () if index is not None else (answer,))
+    assert (found.choices, found.answer_index, found.references) == (("a cat", "", "a dog"), index, () if index is not None else (answer,))
 
 
 def test_pointers_are_of_64_characters_at_most(tmp_path):

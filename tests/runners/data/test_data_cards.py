@@ -56,7 +56,7 @@ def test_hostile_names_stay_in_their_cells(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_no_card_is_said(tmp_path: Path) -> None:
-    for content in (None, "text", "---\n[]\n---\n", "---\nother: 1\n---\n", "---\n: :\n---\n"):
+    for content in (None, "text", "---\n[]\n---\n", "---\nother: 1\n---\n", "---\nqualm:\n---\n", "---\n: :\n---\n"):
         if content is not None:
             (tmp_path / "a.md").write_text(content)
         with pytest.raises(StageError, match=r"a\.md: expected the card of a dataset, with 'qualm' in its head"):

@@ -100,8 +100,8 @@ def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     assert model_row(hub, tmp_path)[2:4] == ["org/name", "revision abc123"]
     given = {"b": 1, "a": 2, "files": "registry/data/weights", "c": None, "d": False, "e": {}, "f": "none"}
     assert model_row(MODEL | {"args": given}, tmp_path)[4:] == ["not specified", "a: 2, b: 1"], "what is set, by name"
-    inner = {"plugin": "y", "args": {"d": 2, "c": 3, "e": []}}
-    assert format_plugin({"plugin": "x", "args": {"b": 1, "a": inner}}) == "x (a: y (c: 3, d: 2), b: 1)"
+    inner = {"plugin": "y", "args": {"d": 0, "c": 0.0, "e": []}}
+    assert format_plugin({"plugin": "x", "args": {"b": 1, "a": inner}}) == "x (a: y (c: 0.0, d: 0), b: 1)", "0 is a setting"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_the_document_is_the_sample_with_the_question_of_its_variant():
         (entry(), "1"),
         (entry(logits=None), "B"),
         (entry(logits=None, answer_index=None), ""),
+        (entry(answer_index=None), ""),
         (entry(choices=[], references=["red"]), "red"),
         (entry(choices=[], references=["red", "blue"]), "['red', 'blue']"),
         (entry(choices=[], references=[]), ""),

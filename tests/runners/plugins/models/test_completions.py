@@ -25,6 +25,7 @@ def test_yes_and_true():
     assert yes_share(tops) == pytest.approx(0.6 / 0.8) and true_probability(tops) == pytest.approx(0.15)
     assert yes_share([{"Yes": -0.1, "No": -5000.0}]) == 1.0 and yes_share([{"Yes": -5000.0, "No": -0.1}]) == pytest.approx(0)
     assert yes_share([{"Yes": -0.1}]).startswith("no not among the 1") and yes_share([]).startswith("yes and no not among")
+    assert true_probability([{"True": 0.0, " True": -17.0}]) == 1.0, "servers round"
     assert true_probability([{"Yes": -0.1}]).startswith("True not among the 1")
     assert true_probability([{"True": math.log(0.5), " True": -2000.0}]) == pytest.approx(0.5), "however far apart they are"
     assert true_probability([{"True": LEAST_LOGPROB}]).startswith("True not among"), "which says that there is none"
