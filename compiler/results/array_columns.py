@@ -83,6 +83,23 @@ def floats(name: str, values: Any) -> Floats:
         raise ArgumentError(f"{name}: expected a number for each row: {error}") from None
 
 
+def option_floats(name: str, values: Any) -> Floats:
+    """Return numbers of a question's options as (n, K), NaN beyond its last option.
+
+    Raises:
+        ArgumentError: a row is no list of numbers.
+    """
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    rows = as_list(values)
+    numbers = floats(name, rows)
+    if numbers.ndim != 2:
+        raise ArgumentError(f"{name}: expected a row of numbers for each question")
+    for place, row in enumerate(rows):
+        numbers[place, 0 if row is None else len(row) :] = np.nan
+    return numbers
+
+
 def common_length(columns: Mapping[str, Any]) -> int:
     """Return the columns' number of rows, 0 without any; ArgumentError if they differ."""
     lengths = {name: len(column) for name, column in columns.items()}

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.compiler.results.array_columns import ArgumentError, Floats, as_list, common_length, floats
+from qualm.compiler.results.array_columns import ArgumentError, Floats, as_list, common_length, floats, option_floats
 from qualm.compiler.results.array_functions import reference
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import UNIFORM
@@ -124,14 +124,7 @@ def calibrate(
 
 def _options(probabilities: Any) -> Floats:
     """Return probabilities (n, K), NaN beyond the options; ArgumentError if not summing to 1."""
-    if isinstance(probabilities, np.ndarray) and probabilities.ndim == 2:
-        probs = probabilities.astype(np.float64)
-    else:
-        probs = floats("probabilities", probabilities)
-        if probs.ndim != 2:
-            raise ArgumentError("probabilities: expected a row of numbers for each question")
-        for place, row in enumerate(probabilities):
-            probs[place, len(row) :] = np.nan
+    probs = option_floats("probabilities", probabilities)
     if (probs < 0).any() or not np.allclose(np.nansum(probs, axis=1), 1, atol=1e-3):
         raise ArgumentError("probabilities: expected numbers from 0 that sum to 1 over each question's options; apply a softmax to logits")
     return probs

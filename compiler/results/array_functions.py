@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
-from qualm.compiler.results.array_columns import ArgumentError, Floats, arrow, check_values, common_length, floats
+from qualm.compiler.results.array_columns import ArgumentError, Floats, arrow, check_values, common_length, floats, option_floats
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Position, Problem, nearest
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.yaml_positions import Document
 from qualm.registry.plugins import foreign_names, registry
-from qualm.registry.plugins.column_names import CONTEXT, QUESTION
+from qualm.registry.plugins.column_names import CONTEXT, QUESTION, UNIFORM
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
 from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin, PluginError
@@ -169,7 +169,8 @@ def score(plugin: Plugin) -> Function:
     def function(*positional: Any, **named: Any) -> Floats:
         inputs, ref, _ = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name in plugin.reads if name not in inputs])
-        taken = [np.asarray(inputs[name], dtype=np.float64) for name in plugin.reads]
+        taken = [(floats if name == UNIFORM else option_floats)(name, inputs[name]) for name in plugin.reads]
+        common_length(dict(zip(plugin.reads, taken, strict=True)))
         return np.asarray(registry.load("conformal", plugin.name)(*taken, **ref.args), dtype=np.float64)
 
     return _named(function, plugin, "numpy.ndarray")

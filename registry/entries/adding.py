@@ -23,7 +23,7 @@ from qualm.registry.adapters import AdapterError, DerivedFiles
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
-from qualm.registry.entries.growth import Recount, recounts, reload_card, rewrite_counts
+from qualm.registry.entries.growth import Recount, parse_card, recounts, rewrite_counts
 from qualm.registry.entries.layout import Inspection, inspect, is_named, map_in_order
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
@@ -114,33 +114,48 @@ def add(
             return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
         origin = _origin(root, source)
         folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
-        inspection = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
-        inspection.skipped[:0] = refused
-        inspection.left_out += others
+
+        def check(card: Card) -> Inspection:
+            inspection = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
+            inspection.skipped[:0] = refused
+            inspection.left_out += others
+            return inspection
+
+        inspection, rewritten = check(card), dict[Path, str]()
         if inspection.problems:
             path = cards.folders()[-1] / f"{card.name}.yaml"
             changes = recounts(folder, card, path)
             if not (new_version and changes):
                 raise AddError(*inspection.problems, excusable=inspection.excusable, recounts=changes)
-            card = _recounted(path, card, changes)
-            inspection = inspect(folder, card)
+            rewritten[path] = _recounted(path, changes)
+            card = parse_card(rewritten[path])
+            inspection = check(card)
+            if inspection.problems:
+                raise AddError(*inspection.problems, excusable=inspection.excusable)
         sources = {file: folder / file for file in inspection.files} | _derived(folder, stage / ".derived", card, inspection, progress)
         if (
             before is not None
             and _is_recorded(root, before, card, inspection)
             and folder_md5(_hashes(sources, inspection, progress)) == before.md5
         ):
-            return _restore_recorded(root, before, inspection)
-        hashes = _copy(stage, name, sources, inspection, progress)
-        return _publish(root, stage, name, before, inspection, card, hashes)
+            unchanged = _restore_recorded(root, before, inspection)
+            _write_cards(rewritten)
+            return unchanged
+        _copy(stage, name, sources, inspection, progress)
+        return _publish(root, stage, name, before, inspection, card, rewritten)
 
 
-def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
+def _recounted(path: Path, changes: list[Recount]) -> str:
     text = rewrite_counts(path.read_text(encoding="utf-8"), changes)
     if text is None:
         raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
-    atomic.write_text(path, text)
-    return reload_card(card.name)
+    return text
+
+
+def _write_cards(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        atomic.write_text(path, text)
+    cards.read_card.cache_clear()
 
 
 def dvc(folder: Path, *arguments: str) -> None:
@@ -369,7 +384,7 @@ def _publish(
     before: Entry | None,
     inspection: Inspection,
     card: Card,
-    hashes: Mapping[str, str] = MappingProxyType({}),
+    rewritten: Mapping[Path, str] = MappingProxyType({}),
 ) -> Added:
     """Move `.dvc` file and data into `registry/data`; return `Added`, or undo with AddError.
 
@@ -382,9 +397,10 @@ def _publish(
     if before is not None and before.md5 is not None and target.exists():
         _is_up_to_date(root, target, before.md5)
     hidden, record = data / ".gitignore", data / f"{name}.dvc"
-    old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record)}
+    old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record, *rewritten)}
     try:
         _hide_from_git(hidden, name)
+        _write_cards(rewritten)
         atomic.publish(stage / f"{name}.dvc", record)
         atomic.publish(stage / name, target)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.entries.card import Card, load_card, read_card
+from qualm.registry.entries.card import Card
 from qualm.registry.entries.layout import inspect, matches
 from qualm.registry.formats import textfiles
 
@@ -49,8 +49,11 @@ def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
     changes = [Recount(rule.files, rule.count, n) for rule, n in files if rule.count not in (None, n)]
     for name, split in card.splits.items():
         records = set(there.splits.get(name, []))
-        if split.records is not None and len(records) == 1 and records != {split.records}:
-            changes.append(Recount(name, split.records, records.pop(), split=True))
+        if split.records is None or records <= {split.records}:
+            continue
+        if len(records) > 1:  # no count fits each file of the split
+            return []
+        changes.append(Recount(name, split.records, records.pop(), split=True))
     return changes
 
 
@@ -64,9 +67,8 @@ def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
     return text if yaml.safe_load(text) == expected else None
 
 
-def reload_card(name: str) -> Card:
-    read_card.cache_clear()
-    return load_card(name)
+def parse_card(text: str) -> Card:
+    return Card.model_validate(yaml.safe_load(text))
 
 
 def _yaml_pattern(name: str) -> str:

@@ -189,6 +189,7 @@ def curate(
     reviewable = [s for s in samples if s["split"] in splits]
     about = {s["sample_id"]: tuple(claims(s)) for s in reviewable}
     decided = {d.sample_id for d in decisions}
+    ids = {s["sample_id"] for s in samples}
     pictures = _pixels(folders, all_ids(s["image_id"] for s in reviewable if s["sample_id"] in decided))
     content = {
         s["sample_id"]: content_of(
@@ -215,7 +216,7 @@ def curate(
             "applied": len(applied),
             "skipped": sum(d.decision == "skip" for d in applied),
             "stale": sum(d.sample_id in content and content[d.sample_id] != d.content for d in decisions),
-            "gone": sum(d.sample_id not in content for d in decisions),
+            "gone": sum(d.sample_id not in ids for d in decisions),
         },
         "unit": "pair" if lone == "drop" and any(s["pair_id"] for s in reviewable) else "question",
         "units": {"all": len(fates), "kept": len(fates) - sum(dropped.values()), "dropped": dict(sorted(dropped.items()))},

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.inference.audit import compare_parts, distance, too_many_branches
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.model_under_test import DRAWS, TEXT_ONLY, Check, CheckResult, ModelUnderTest, forced_numbers, judge_difference
+from qualm.runners.inference.model_under_test import (
+    DRAWS,
+    NO_IMAGE,
+    TEXT_ONLY,
+    Check,
+    CheckResult,
+    ModelUnderTest,
+    forced_numbers,
+    judge_difference,
+)
 from qualm.runners.prompts.question import messages, p_true_prompt, p_true_sampling_prompt, verbalisation, verification
 
 if TYPE_CHECKING:
@@ -41,7 +50,9 @@ def image_matters(tested: ModelUnderTest) -> CheckResult:
 
     if tested.model.text_only:
         return CheckResult("image matters", "skip", TEXT_ONLY)
-    case, image = next((c, c.image) for c in tested.cases if c.image is not None)
+    case, image = next(((c, c.image) for c in tested.cases if c.image is not None), (None, None))
+    if case is None or image is None:
+        return CheckResult("image matters", "skip", NO_IMAGE)
     prompt = tested.request(case).prompt
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
     change = _largest_difference(tested.plain.logits(prompt, image), tested.plain.logits(prompt, other))
@@ -229,6 +240,8 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         divergences = tested.part("image_divergence")
     except ModelError as error:
         return CheckResult("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
+    if all(case.image is None for case in tested.cases):
+        return CheckResult("image divergence", "skip", NO_IMAGE)
     worst = 0.0
     for case, answer_parts, parts in zip(tested.cases, tested.baseline, divergences, strict=True):
         if case.image is None:

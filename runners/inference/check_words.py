@@ -6,7 +6,7 @@ from typing import Any
 
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import ROWS
-from qualm.runners.inference.model_under_test import TEXT_ONLY, Check, CheckResult, ModelUnderTest
+from qualm.runners.inference.model_under_test import NO_IMAGE, TEXT_ONLY, Check, CheckResult, ModelUnderTest
 from qualm.runners.prompts.question import messages
 from qualm.runners.prompts.thinking import detect_thinking
 
@@ -70,6 +70,8 @@ def image_tokens(tested: ModelUnderTest) -> CheckResult:
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
                 )  # fmt: skip
         counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(tested.model.tokenize(request.prompt))
+    if not counts:
+        return CheckResult("image tokens", "skip", NO_IMAGE)
     summary = ", ".join(f"{size}: {n}" for size, n in counts.items())
     return CheckResult(
         "image tokens", "ok", f"as the processor makes them; beside the text, by image size: {summary}", numbers={"tokens": counts}

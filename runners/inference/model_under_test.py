@@ -30,6 +30,7 @@ Verdict = Literal["ok", "warn", "fail", "error", "skip"]
 
 
 TEXT_ONLY = "the model reads text only"
+NO_IMAGE = "no question has exactly one image; `--spec` names a spec that has some"
 DRAWS = 2
 
 

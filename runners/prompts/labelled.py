@@ -49,8 +49,11 @@ _GOES_ON = re.compile(r"\A(?:[a-zß-ÿ]|[-*•]\s|\d{1,2}[.)]\s)")
 _UNFINISHED = (":", ",", ";", "-", "–", "(", " and", " or", " the", " a", " of")
 _TAG_OF_SIDE = re.compile(r"<(answerable|unanswerable)(?:\s+\w+=[^<>]*)?>", re.IGNORECASE)
 _LONE_TAG = re.compile(r"\A(?:</?\w+(?:\s+\w+=[^<>]*)?>\s*)+\Z")
-_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|//[^\n]*|/\*.*?\*/', re.DOTALL)
-"""A JSON string, or a trailing comma or comment, which JSON lacks."""
+_NOT_JSON = re.compile(
+    r"""("(?:\\.|[^"\\])*"|(?<=[\[{,:\s])'(?:\\.|[^'\\\n])*'(?=\s*[,:\]}]))|,(?=\s*[}\]])|//[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+"""A string of JSON or Python, or a trailing comma or comment, which JSON lacks."""
+_STRING_OR_BRACKET = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[{}\[\]]""", re.DOTALL)
 
 
 _OPENED = {"}": "{", "]": "[", ")": "("}
@@ -328,19 +331,29 @@ def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = 
             yield value
         except (ValueError, RecursionError):
             at = opening.end()
-            value = _parse_literal(clean[opening.start() :])
-            if value is not None:  # it reaches to the last bracket of the text
+            end = _literal_end(clean, opening.start())
+            value = _parse_literal(clean[opening.start() : end])
+            if value is not None:
+                at = end
                 yield value
-                return
+
+
+def _literal_end(text: str, start: int) -> int:
+    """Return the end of the Python dict or list that begins at `start`; `start` if it is open."""
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text, start, start + MAX_LITERAL):
+        depth += (token[0] in "{[") - (token[0] in "}]")
+        if depth == 0:
+            return token.end()
+    return start
 
 
 def _parse_literal(text: str) -> Any:
-    """Parse a single-quoted Python dict or list, up to its last bracket; None on failure."""
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    if end > MAX_LITERAL or "'" not in text[:end]:
+    """Parse a single-quoted Python dict or list; None on failure."""
+    if "'" not in text:
         return None
     try:
-        tree = ast.parse(text[:end], mode="eval")
+        tree = ast.parse(text, mode="eval")
         if any(isinstance(node, ast.Dict) and _has_duplicate_keys(node) for node in ast.walk(tree)):
             return None
         return ast.literal_eval(tree)

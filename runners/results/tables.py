@@ -90,7 +90,7 @@ def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
     """Read a plot's CSV: numbers as floats, empty as null; StageError if it lacks `columns`.
 
     Raises:
-        StageError: the file is not readable, or lacks one of the columns.
+        StageError: the file is not readable, lacks one of the columns, or has text in a column of numbers.
     """
     try:
         frame = pl.read_csv(path, glob=False, infer_schema_length=None, null_values=["", "nan", "NaN"])
@@ -102,4 +102,7 @@ def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
         raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
     texts = [name for name in TEXTS if name in frame.columns]
     numbers = [name for name in columns if name not in texts]
-    return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
+    try:
+        return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
+    except pl.exceptions.PolarsError as error:
+        raise StageError(f"{path}: expected numbers in {', '.join(numbers)}: {str(error).splitlines()[0]}") from error

@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import PIL.Image
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.control import Control
+from rich.segment import ControlType
 from rich.style import Style
 from rich.text import Text
 
@@ -103,7 +106,7 @@ def draw(file: Path, width: int, height: int) -> Text:
     """Return an image in half-block characters, at most `width` x `height` of them."""
     picture = pictures.decoded(file.read_bytes())
     columns = max(2, min(width, picture.width, 2 * height * picture.width // picture.height))
-    rows = max(2, round(picture.height * columns / picture.width / 2) * 2)
+    rows = max(2, min(2 * height, round(picture.height * columns / picture.width / 2) * 2))
     pixels = picture.resize((columns, rows), PIL.Image.Resampling.LANCZOS).load()
     text = Text(no_wrap=True, end="\n")
     for y in range(0, rows, 2):
@@ -136,7 +139,9 @@ def _read_note(out: Console, key: Callable[[], str]) -> str:
             text = ""
             break
         if pressed in ("\x7f", "\b"):
-            text = text[:-1]
+            text, erased = text[:-1], cell_len(visible(text[-1:]))
+            if erased:
+                out.control(Control((ControlType.CURSOR_BACKWARD, erased), (ControlType.ERASE_IN_LINE, 0)))
         elif pressed.isprintable() and len(text) < 500:
             text += pressed
             out.print(Text(visible(pressed)), end="")

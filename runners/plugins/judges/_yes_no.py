@@ -40,7 +40,16 @@ _OF = {
 _WORD = r"(?:" + "|".join(sorted(map(re.escape, _OF), key=len, reverse=True)) + r")"
 _PLAIN = r"(?:yes|no|yeah|yep|yup|nope|nah|affirmative|negative)"
 _EDGE = r"(?![\w'’-])"
-_BOTH = re.compile(r"[(\[]?\s*\byes\b\s*(?:/|\||or|and|&)\s*no\b\s*[)\]]?|\bno\b\s*(?:/|\||or|and)\s*yes\b", re.IGNORECASE)
+_MAYBE = r"(?:(?:(?:it|that|this|the answer) )?(?:maybe|perhaps|possibly|probably|(?:could|might|may) be)\s+)"
+_AND = r"\W+(?:(?:or|and|but)\s+)?(?:also\s+)?"
+_BOTH = re.compile(
+    r"[(\[]?\s*\byes\b\s*(?:/|\||or|and|&)\s*no\b\s*[)\]]?|\bno\b\s*(?:/|\||or|and)\s*yes\b|"
+    + "|".join(
+        rf"{_MAYBE}?\b{word}\b{_AND}{_MAYBE}{opposite}\b(?! *[\w'’-])|^\W*{word}{_AND}{opposite}\W*$"
+        for word, opposite in (("yes", "not?"), ("not?", "yes"))
+    ),
+    re.IGNORECASE,
+)
 _IDIOMS = re.compile(
     r"\bno (?:longer|doubts?|question|problem|need|matter|way (?:to|of|for|i)\b|more than|less than|fewer than|sooner|wonder|idea|clue|"
     r"one\b|offen[cs]e|worries|"
@@ -62,7 +71,7 @@ _CORRECTED = re.compile(
     rf"i say)\b[\s,:]*){{0,4}}(?P<said>{_PLAIN}){_EDGE}"
 )
 _LAST = re.compile(
-    rf"(?:(?:so|thus|therefore|hence|then|in short|finally|overall|final|i(?:'d| would) say|in conclusion|to conclude|"
+    rf"(?:\b(?:so|thus|therefore|hence|then|in short|finally|overall|final|i(?:'d| would) say|in conclusion|to conclude|"
     rf"which means)\b[\s,:]*){{1,4}}(?P<said>{_PLAIN}){_EDGE}"
 )
 _NEGATED_START = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import qualm
@@ -88,6 +89,9 @@ def test_randomised_scores_need_their_random_numbers() -> None:
         ({"empty_set": "full"}, "empty_set: expected argmax or empty, got 'full'"),
         ({"right_options": [0]}, "as many rows"),
         ({"probabilities": [[0.9, 0.9], [0.5, 0.5]]}, "sum to 1"),
+        ({"probabilities": [[0.6, 0.4], None]}, "sum to 1"),
+        ({"probabilities": pa.array([[0.6, 0.4], None])}, "sum to 1"),
+        ({"probabilities": np.array([["a", "b"], ["c", "d"]])}, "probabilities: expected a number for each row"),
         ({"probabilities": [0.5, 0.5]}, "a row of numbers for each question"),
         ({"groups": ["a", "b"], "quantile": "numpy_higher"}, "groups: numpy_higher counts each question as independent"),
         ({"groups": ["a"]}, "as many rows"),
@@ -99,6 +103,18 @@ def test_randomised_scores_need_their_random_numbers() -> None:
 def test_what_cannot_be_right_is_refused(arguments, message) -> None:
     with pytest.raises(ArgumentError, match=message):
         qualm.conformal.calibrate(**{"probabilities": [[0.6, 0.4], [0.5, 0.5]], "right_options": [0, 1]} | arguments)
+
+
+def test_scores_and_sets_take_rows_of_different_lengths_and_name_a_row_that_is_none() -> None:
+    calibrated = qualm.conformal.calibrate([[0.6, 0.4], [0.5, 0.5]], [0, 1])
+    with pytest.raises(ArgumentError, match="sum to 1"):
+        calibrated.sets([[0.6, 0.4], None])
+    found = qualm.conformal.lac([[0.6, 0.4], [0.2, 0.3, 0.5], None])
+    np.testing.assert_allclose(found, [[0.4, 0.6, np.nan], [0.8, 0.7, 0.5], [np.nan] * 3])
+    with pytest.raises(ArgumentError, match="expected a row of numbers for each question"):
+        qualm.conformal.lac([0.6, 0.4])
+    with pytest.raises(ArgumentError, match="as many rows"):
+        qualm.conformal.aps_randomised([[0.6, 0.4]], [0.1, 0.2])
 
 
 def test_what_just_is_right_is_taken() -> None:

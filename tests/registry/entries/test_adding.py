@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from dvc.utils.serialize import dump_yaml, load_yaml
 
 from qualm.registry.entries import adding
 from qualm.registry.entries.adding import AddError, add, derived_files, git_source
-from qualm.registry.entries.card import load_card
+from qualm.registry.entries.card import load_card, read_card
 from qualm.registry.entries.entries import entries, find, verify
 from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
@@ -157,6 +158,60 @@ def test_what_cannot_be_moved_to_its_place_leaves_what_stood_there(
     entry, written = add(repo, "m", str(folder), MODEL).entry, record.read_bytes()
     fail(model("other", seed=1), "m")
     assert record.read_bytes() == written and hash_path(repo, "registry/data/m") == entry.md5
+
+
+OWN_CARD = """\
+# Written by `qualm data new` of signs on 2026-03-01; every line may be changed.
+name: signs
+kind: dataset
+title: Signs
+description: Questions.
+adapter: image_table
+source: https://example.org
+licence: CC0
+citation: ""
+layout:
+  - {files: "test.csv", count: 1}
+splits:
+  test: {files: "test.csv", records: 1}
+"""
+
+
+def test_a_new_version_that_cannot_be_published_leaves_the_card_with_its_counts(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs, card, publish = tmp_path / "signs", repo / "registry/cards/signs.yaml", atomic.publish
+    for folder in (signs, card.parent, repo / "specs"):
+        folder.mkdir(parents=True)
+    (repo / "params.yaml").write_text("default: t\n")
+    card.write_text(OWN_CARD)
+    monkeypatch.chdir(repo)
+    (signs / "test.csv").write_text("image,question\na.png,1?\n")
+    add(repo, "signs", str(signs), load_card("signs"))
+    with (signs / "test.csv").open("a") as table:
+        table.write("b.png,2?\n")
+    with zipfile.ZipFile(tmp_path / "signs.zip", "w") as archive:
+        archive.write(signs / "test.csv", "test.csv")
+        archive.writestr("README.md", "hello")
+
+    def refuse(finished: Path, place: Path) -> None:
+        if place.name == "signs":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        publish(finished, place)
+
+    def add_grown() -> Any:
+        return add(repo, "signs", str(tmp_path / "signs.zip"), load_card("signs"), new_version=True)
+
+    with monkeypatch.context() as disk, pytest.raises(AddError, match="everything is as it was"):
+        disk.setattr(atomic, "publish", refuse)
+        add_grown()
+    assert card.read_text() == OWN_CARD and load_card("signs").splits["test"].records == 1
+    added = add_grown()
+    assert (added.outcome, added.inspection.splits, added.inspection.left_out) == ("replaced", {"test": [2]}, ["README.md"])
+    assert card.read_text() == OWN_CARD.replace("records: 1", "records: 2") and load_card("signs").splits["test"].records == 2
+    card.write_text(OWN_CARD)
+    read_card.cache_clear()
+    assert add_grown().outcome == "unchanged" and "records: 2" in card.read_text()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])

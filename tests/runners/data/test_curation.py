@@ -124,6 +124,13 @@ def test_decisions_on_other_content_are_stale(tmp_path: Path, folders: list[Path
     assert len(curated.remaining) == len(SAMPLES)
 
 
+def test_a_decision_on_a_split_that_is_not_filtered_is_not_outdated(tmp_path: Path, folders: list[Path]) -> None:
+    write_decisions(tmp_path / "reviews" / "decisions.csv", [said(SAMPLES[0], "valid"), said(SAMPLES[-1], "invalid")])
+    curated = curate(SAMPLES, folders, tmp_path / "reviews", unreviewed="keep")
+    assert curated.facts["decisions"] == {"applied": 1, "skipped": 0, "stale": 0, "gone": 0}
+    assert len(curated.remaining) == len(SAMPLES)
+
+
 def test_a_picture_written_anew_is_the_same_picture(tmp_path: Path, folders: list[Path]) -> None:
     assert png("red", 0) != png("red", 9)
     assert pixels_of(png("red", 0)) == pixels_of(png("red", 9)) != pixels_of(png("blue"))

@@ -9,7 +9,8 @@ import torch
 from qualm.runners.contracts.models import ANSWER, ModelError, draw_part
 from qualm.runners.inference import check_numbers as numbers
 from qualm.runners.inference.audit import distance
-from qualm.runners.inference.check_cases import Case
+from qualm.runners.inference.check_cases import Case, text_cases
+from qualm.runners.inference.check_model import checks
 from qualm.runners.inference.model_under_test import ModelUnderTest
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
@@ -39,6 +40,12 @@ def test_a_healthy_model_passes_every_check_under_its_own_name(under_test, name)
     found = numbers.CHECKS[name](under_test)
     assert (found.check, found.verdict, found.advice) == (name, "ok", ""), found
     assert "worst" not in found.numbers or found.numbers["worst"] < 1e-4
+
+
+@pytest.mark.parametrize("name", ["image matters", "image tokens", "image divergence"])
+def test_without_an_image_to_ask_about_checks_of_images_are_skipped(model, name):
+    found = checks()[name](ModelUnderTest(model, text_cases(3)))
+    assert (found.check, found.verdict) == (name, "skip") and "no question has exactly one image" in found.found
 
 
 @pytest.mark.parametrize(("a", "b", "apart"), [(1.0, 3.5, 2.5), (NAN, NAN, 0.0), (NAN, 1.0, INF), (-INF, -INF, 0.0), (-INF, 0.0, INF)])

@@ -127,6 +127,18 @@ def test_dictionaries_in_python_s_notation_are_read_up_to_a_length_and_without_t
     assert list(find_json("""{'a': {"b": 1}, 'c': [1]}""")) == [{"a": {"b": 1}, "c": [1]}], "outermost values alone"
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("{'a': 'see http://a.b', 'c': 'x,}'} // a URL", [{"a": "see http://a.b", "c": "x,}"}]),
+        ("Here's {'a': 1}, that's {'b': '} it'} and {\"c\": 3}.", [{"a": 1}, {"b": "} it"}, {"c": 3}]),
+        ("""{"a": 1, // it's 'b', ok\n "c": ["it's",],}""", [{"a": 1, "c": ["it's"]}]),
+    ],
+)
+def test_objects_in_python_s_notation_end_at_their_bracket_and_keep_their_texts(text, values):
+    assert list(find_json(text)) == values
+
+
 def test_of_names_that_begin_alike_the_longest_is_taken():
     form = Form({"C": ("main", "main color"), "S": ("size",)})
     assert read_labelled("Main - color: red\nSize: big", form) == {"C": "red", "S": "big"}

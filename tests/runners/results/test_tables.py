@@ -10,8 +10,9 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS, RANKINGS, SCORES
 from qualm.registry.text import ProjectError
-from qualm.runners.results.tables import TABLES, labelled, scan
+from qualm.runners.results.tables import TABLES, labelled, read_points, scan
 from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import StageError
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -41,6 +42,15 @@ def test_another_table_is_refused_and_a_damaged_one_named(tmp_path: Path) -> Non
     path.write_text("nothing of the kind")
     with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table"):
         scan(path, RANKINGS)
+
+
+def test_a_figure_s_table_with_text_among_its_numbers_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.csv"
+    path.write_text("model,confidence\n7,0.5\nb,\n")
+    assert read_points(path, ("model", "confidence")).rows() == [("7", 0.5), ("b", None)]
+    path.write_text("model,confidence\na,0.5\nb,half\n")
+    with pytest.raises(StageError, match=r"calibration\.csv: expected numbers in confidence: .*half"):
+        read_points(path, ("model", "confidence"))
 
 
 def test_labels_stand_in_for_metrics(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     reviewer.until("[q]uit")
     reviewer.press("n")
     reviewer.until("Escape drops it")
-    reviewer.press("bläh, hm\r")
-    reviewer.until("hm")
+    reviewer.press("\x7fx宽\x7f\x7fbläh, hm\r")
+    assert "x宽\x1b[2D\x1b[0K\x1b[1D\x1b[0Kbläh, hm" in reviewer.until("hm"), "erased on the screen as well"
     reviewer.press("i")
     reviewer.until("Question 3 of 12")
     reviewer.press("p")
@@ -106,6 +106,9 @@ def test_a_picture_keeps_its_proportions(tmp_path: Path, pool: Pool) -> None:
     assert (len(lines), {len(line) for line in lines}) == (16, {48})
     low = terminal.draw(tmp_path / "p.png", 48, 10).plain.split("\n")
     assert (len(low), {len(line) for line in low}) == (10, {30})
+    for size, lines in (((20, 2000), 20), ((2000, 20), 1)):
+        PIL.Image.new("RGB", size).save(tmp_path / "p.png")
+        assert len(terminal.draw(tmp_path / "p.png", 80, 20).plain.split("\n")) == lines, "a narrow image fits too"
 
 
 def test_the_upper_pixel_is_the_ink_and_the_lower_one_the_ground(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ READINGS = {
         "I would say yes.", "So the answer is definitely yes.", "Final answer - YES", "Yes, there is no cat but there is a dog.",
         "I'd say yes, since I see the tail", "The dog is there. So yes.", "I looked twice.\nYes", "Hmm, yes.", "Affirmative",
         "The statement is true.", "Yes, I believe so, although there is some blur.", "it's a yes from me", "My answer: Yes", "y",
-        "I guess so", "Seems so.", "They do", "It has.",
+        "I guess so", "Seems so.", "They do", "It has.", "Maybe yes", "Yes, and no cats are visible.",
+        "Yes, there is a dog. There is also no cat.", "Yes, probably not a big dog.",
     ],
     "no": [
         "No", "no.", "NO!", "Nope", "nah", "No way.", "Not at all.", "Not that I can see", "Not really.", "Definitely not.",
@@ -34,6 +35,9 @@ READINGS = {
         "It could be yes, it could be no.", "no doubt about it", "No one can tell.", "Choose yes or no.", "Is it yes? Is it no?",
         "I can't say yes.", "two", "Noah", "yesterday", "No. 5", "Not necessarily.", "It's hard to say yes with certainty.",
         "Perhaps", "The answer is unclear.", "ninguno",
+        "Maybe yes, maybe no", "Maybe yes, maybe not.", "Perhaps yes, perhaps no. The image is blurry.", "Perhaps yes, perhaps not",
+        "It may be no, or it may be yes.", "Maybe yes.\nMaybe no.\nIt is blurry.", "The answer is maybe yes, maybe no.",
+        "Yes, no", "No. Yes.", "Yes, or no", "Yes, but also no.", "Yes, maybe not", "It could be yes or no", "Probably not, possibly yes",
     ],
 }  # fmt: skip
 """Replies by what they say: plain, informal, corrected, denied, foreign; or neither."""
