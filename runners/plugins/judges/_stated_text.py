@@ -39,7 +39,7 @@ _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "augu
 _MONTH = "|".join(f"{month}|{month[:3]}" for month in _MONTHS) + "|sept"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?(?!\d)"
 _DATE = re.compile(
-    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY})?(?=,? \d))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b",
+    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY}|(?=,? \d)))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b",
     re.IGNORECASE,
 )
 SENTENCE = 40
@@ -248,9 +248,9 @@ def _dates_by_year(text: str) -> str:
     def by_year(match: re.Match[str]) -> str:
         day, month, month_first, day_second, year, iso_year, iso_month, iso_day = match.groups()
         if iso_year:
-            return f"{iso_year} {_MONTHS[min(max(int(iso_month), 1), 12) - 1]} {int(iso_day)}"
+            return f"{iso_year} {_MONTHS[int(iso_month) - 1]} {int(iso_day)}" if 1 <= int(iso_month) <= 12 else match[0]
         name = next(full for full in _MONTHS if full.startswith((month or month_first).casefold()[:3]))
-        return " ".join(part for part in (year, name, day or day_second) if part)
+        return " ".join(part for part in (year, name, (day or day_second or "").removeprefix("0")) if part)
 
     return _DATE.sub(by_year, text)
 

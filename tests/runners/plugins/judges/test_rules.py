@@ -173,3 +173,18 @@ def test_a_denial_answers_where_the_question_asks_for_it():
     (asked, told) = rules(["What color is the car?", "Is there a car?"], [[], ["There is no car."]], ["There is no car."] * 2)
     assert (asked.rating, asked.pred_is_idk) == (1, True)
     assert (told.rating, told.pred_is_idk) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("reference", "reply", "rating"),
+    [
+        ("March 5, 2020", "March 05, 2020", 1.0),
+        ("March 5, 2020", "The date is 05 March 2020.", 1.0),
+        ("March 05, 2020", "2020-03-05", 1.0),
+        ("March 5", "The date is March 05.", 1.0),
+        ("March 15, 2020", "March 5, 2020", 0.0),
+        ("2020-12-05", "2020-13-05", 0.0),
+    ],
+)
+def test_a_day_may_have_a_leading_zero_and_a_month_is_one_of_twelve(reference, reply, rating):
+    assert rules(["When?"], [[reference]], [reply], [[]])[0].rating == rating
