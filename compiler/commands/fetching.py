@@ -92,7 +92,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """Options of `qualm fetch` that hold for each spec."""
+    """Flags of `qualm fetch`, equal for all its specs: dry run, accept licences, print JSON."""
 
     dry_run: bool
     accept_licence: bool

@@ -215,7 +215,7 @@ def _keys(tree: Any) -> set[str]:
 
 
 def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
-    """Return {name: file} of modules, assets and all that they import in our packages.
+    """Return {path below root, else module: file} of modules, assets and what they import.
 
     Empty package files are left out. Files below the root are named by their relative paths.
     """

@@ -226,7 +226,7 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
 
 
 def print_changes(changes: FileChanges, check: bool, specs: Sequence[str] = ()) -> None:
-    """Print the files that `qualm compile` changed, or with `check` would change."""
+    """Print what compile changed or would (`check`); `specs` only go into the advised command."""
     out = console()
     for path in changes.written:
         out.print((say.FILE_OUT_OF_STEP if check else say.FILE_WRITTEN).format(path=path))

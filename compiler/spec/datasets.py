@@ -95,7 +95,7 @@ def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """Return (card, its adapter or None); record a problem and return None if one is wrong."""
+    """Load card `name` with its adapter; None after recording a problem at `path`."""
     try:
         card = cards.load_card(name)
     except cards.CardError as error:

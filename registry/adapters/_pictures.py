@@ -65,7 +65,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """Return the images' names as one `image_id`, None without; AdapterError if too many."""
+        """Return the only image name, a JSON list of several, or None; AdapterError if too many."""
         if len(pictures) > MAX_IMAGES:
             raise AdapterError(f"{where}: {len(pictures):,} images; more than {MAX_IMAGES} cannot be read; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
@@ -83,7 +83,7 @@ def _as_list(value: Any, where: str, column: str) -> Any:
 
 
 def image_at(source: Path, place: str, name: str, where: str) -> Named:
-    """Return (name, function that reads the image) for a path in the source; read nothing."""
+    """Return (name, function that checks and reads the image at a path); touch no file yet."""
     return name, partial(read_image, source, (place,), name, where)
 
 

@@ -120,7 +120,7 @@ def _with_objects(entry: Entry) -> Verdict:
 
 
 def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
-    """Return {"results/SPEC": outputs with their recorded MD5} of all dvc.lock files."""
+    """Return {"results/SPEC": outputs with MD5} of the root's and every spec's dvc.lock."""
     outputs: dict[str, list[RecordedOutput]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():

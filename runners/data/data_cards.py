@@ -74,7 +74,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 
 
 def parents_and_sources(datasets: Mapping[str, str], card_paths: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return ({name, version} per dataset of {name: path}, distinct sources that cards name)."""
+    """Return the names and content hashes of datasets, and the distinct sources on cards."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in card_paths:

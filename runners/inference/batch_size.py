@@ -72,7 +72,7 @@ class CudaMemory:
 
 
 def choose_batch_sizes(asker: Asker, store: StoredAnswers, share_with_processes: bool) -> Sizes:
-    """Return a function from tasks of one kind to their batch size: set, measured or default."""
+    """Return a function from tasks of one kind to batch size: set, measured (CUDA) or default."""
     settings = asker.stage.settings
     # An engine such as vLLM makes batches of its own; ours only say how much is lost to a kill.
     if getattr(asker.model, "plans_batches", False):

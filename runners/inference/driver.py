@@ -254,7 +254,7 @@ class Answering:
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
     def _check_identity(self, facts: dict[str, Any]) -> None:
-        """Raise StageError if a worker's model, engine or libraries would give other answers."""
+        """Raise StageError if a worker's model, engine or libraries differ from the driver's."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
         here = {

@@ -125,7 +125,7 @@ def judge_difference(
 
 
 def run_check(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
-    """Run a check and return its result; an exception becomes a result too."""
+    """Run a check; return `fail` on a ModelError, `error` on any other exception."""
     try:
         return check(tested)
     except ModelError as error:

@@ -74,7 +74,7 @@ def split_heat_map(heat: HeatMap, max_columns: int = WIDEST) -> list[HeatMap]:
 
 
 def shade(value: float, max_distance: float, middle: float = 0.0) -> tuple[int, str]:
-    """Return (per cent of colour, up or down) of a value, by its distance from the middle.
+    """Return (per cent, 0 to STRONGEST, "up" or "down") for the distance from the middle.
 
     >>> shade(-0.5, 1.0), shade(0.25, 0.5)
     ((26, 'down'), (26, 'up'))

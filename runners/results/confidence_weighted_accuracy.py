@@ -83,7 +83,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence on its correlations) per calibration error, over slice `all`.
+    """Yield (dataset, sentence) per calibration error: its correlations with CWA and accuracy.
 
     The sentence puts figure 4b's claim in numbers.
 

@@ -22,7 +22,7 @@ def draw_reliability(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool =
 
 
 def draw_counts(plot: Plot, rows: Rows) -> None:
-    """Draw the number of answers per confidence bin; a row each."""
+    """Draw a bar per row: the number of answers in a confidence bin."""
     for row in rows:
         plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
 

@@ -100,7 +100,7 @@ def _of_model(rows: Iterable[Row], column: str) -> list[str]:
 
 
 def few_group_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset with scores to rank but too few groups of questions.
+    """Return a warning per dataset whose ranking has too few groups of questions for a test.
 
     Args:
         rows: Of LABELLED_SCORES; those of clean inputs and all questions count.

@@ -31,7 +31,7 @@ _WRITE_BYTES = 64 * 1024
 
 
 class BoundedTransport(httpx.BaseTransport):
-    """Connections to one server; each thread sends one request at a time, within `bounds`."""
+    """Pooled connections to one server; `bounds` limits the thread's bytes and seconds."""
 
     def __init__(self, address: str) -> None:
         self._time = _RequestLimits()

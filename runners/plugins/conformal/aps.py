@@ -59,7 +59,7 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def _network_layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield two index arrays per layer of a merge sorting network of 2^k inputs: lower, upper."""
+    """Yield (lower, upper) places to compare in each layer of a sorting network; width is 2^k."""
     place = np.arange(width)
     size = 2
     while size <= width:

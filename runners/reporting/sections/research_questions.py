@@ -78,7 +78,7 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences on a grid of URR (`kind` "rises") or HCC ("warns").
+    """Return sentences on the significant, highest and lowest cells of a grid of URR or HCC.
 
     They count the cells significantly unlike chance, and name the highest and the lowest.
     """

@@ -345,7 +345,7 @@ def _smallest(test: BlindComparison) -> MarkedNumber:
 
 
 def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
-    """Return text on models that beat the baseline, and which beat all blind ones; else ""."""
+    """Return text on models better than `baseline`, split by whether they beat all blind ones."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""

@@ -132,7 +132,7 @@ class Comparisons:
 
 
 def difference(a: MeasuredCalibrator, b: MeasuredCalibrator, level: float) -> Limits:
-    """Return the interval of b's value minus a's, or none with the reason in `why_none`."""
+    """Return the interval of b's value minus a's: of resamples, else of both intervals."""
     value = b.measured.value - a.measured.value
     if a.measured.null_test is not None:
         if math.isnan(a.ends.low) or math.isnan(b.ends.low):

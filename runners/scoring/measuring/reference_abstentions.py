@@ -33,7 +33,7 @@ class DecidedSamples:
 
 
 def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> DecidedSamples:
-    """Set `answerable`: False if over half the references abstain; drop unread samples.
+    """Set `answerable`: False if most references abstain; set samples with unread ones apart.
 
     A question is unanswerable if more than half of its references abstain. Multiple-choice questions and questions without references
     stay as they are. A `pair_id` stays only where it is of one answerable and one unanswerable sample.
