@@ -81,7 +81,8 @@ def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_p
         yield use
         return
     is_own = "" not in model_prompts and bool(model_prompts)
-    swept = {"": {}} if is_own or not spec_prompts else spec_prompts
+    # A model's list replaces a list of the spec; keys of one prompt of the spec hold for it as well.
+    swept = spec_prompts if spec_prompts and (not is_own or "" in spec_prompts) else {"": {}}
     for name, prompt, overrides in ((a or b, p, o) for a, p in swept.items() for b, o in (model_prompts or {"": {}}).items()):
         label = f"{use.ref.label}{',' if '@' in use.ref.label else '@'}{PROMPT}={name}" if name else use.ref.label
         yield replace(use, ref=replace(use.ref, label=label), prompt=prompt, own_prompt=overrides, origin=use.ref.label)

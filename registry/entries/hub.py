@@ -134,7 +134,7 @@ def cache_folder() -> Path:
 def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bool, fetched: Callable[[str, int], None]) -> None:
     """Download a model's missing files to the hub's cache and verify them; else FetchError.
 
-    An interrupted download resumes.
+    Files that came whole before an interruption are kept.
 
     Args:
         bars: show huggingface_hub's progress bars.
