@@ -97,6 +97,14 @@ def test_a_model_s_own_list_replaces_the_spec_s(project):
     ]  # fmt: skip
 
 
+def test_a_model_s_list_overrides_keys_of_the_spec_s_one_prompt(project):
+    resolved, by_name = stages(project, "{system: Hi, answer_format: free}", model=", prompt: [terse, {as: c, answer_format: short}]")
+    assert [m.ref.label for m in resolved.models] == ["m@prompt=terse", "m@prompt=c"]
+    assert [s.params["prompt"] for s in by_name.values()] == [
+        {"template": "Q: {question}\n{options}\nA:", "system": "Hi", "answer_format": "free"}, {"system": "Hi", "answer_format": "short"},
+    ]  # fmt: skip
+
+
 def test_examples_of_a_file_a_split_and_the_spec(project):
     assert prompt_of(project, "{examples: {file: two.jsonl, shots: 1}}") == {
         "examples": {"written": [{"question": "Is 2 even?", "answer": "yes"}]}
