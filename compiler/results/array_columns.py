@@ -89,6 +89,8 @@ def option_floats(name: str, values: Any) -> Floats:
     Raises:
         ArgumentError: a row is no list of numbers.
     """
+    if len(getattr(values, "shape", ())) == 2:
+        values = np.asarray(values)  # a data frame iterates by column
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "fiub":
         return values.astype(np.float64)
     rows = as_list(values)

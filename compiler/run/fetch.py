@@ -176,7 +176,7 @@ def _of_card(
 
 
 def _bring(root: Path, plan: fetching.FetchPlan, grows: bool, progress: Progress) -> str:
-    """Fetch what the plan names, beside what the entry has if it `grows`; return what was done."""
+    """Fetch a plan's files, into the entry that is there if it `grows`; return what was done."""
     from qualm.registry.text import format_size
 
     try:

@@ -566,7 +566,7 @@ class Compare(_Strict):
 
     @property
     def applied_correction(self) -> str:
-        """Return the correction of p-values; `holm` for `max_t`, which needs resamples, without them."""
+        """Return the correction of p-values: `holm` for `max_t` if there are no resamples."""
         return "holm" if self.correction == "max_t" and not self.interval.bootstrap else self.correction
 
 

@@ -130,7 +130,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(record: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Require, of a record without label, `judged` if it has answers, else `unlabelled`.
+    """Raise AdapterError unless a record is labelled or `judged` or `unlabelled` fits it.
 
     Args:
         judged: a judge decides afterwards from the answers.

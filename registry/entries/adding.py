@@ -91,7 +91,7 @@ def add(
         new_version: where data of one's own have grown, write the new counts into their card.
 
     Raises:
-        AddError: anything at all is wrong; nothing has changed then, except counts that `new_version` wrote into the card.
+        AddError: anything at all is wrong; nothing has changed then.
     """
     if not SLUG.fullmatch(name):
         raise AddError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")

@@ -124,10 +124,7 @@ def with_sizes(plan: FetchPlan) -> FetchPlan:
 
 
 def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
-    """Yield (path, address) of a card's URLs for `uses`; not archives fetched file by file.
-
-    Archives whose files come one by one are left out.
-    """
+    """Yield (path, address) of a card's URLs for `uses`; not archives fetched file by file."""
     replaced = {name for one in source.single.values() for name in one.instead_of} if missing_files else set()
     yield from ((path, one) for path, one in source.urls.items() if path not in replaced and one.is_needed(uses))
 
@@ -135,7 +132,7 @@ def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: 
 def unfetched_files(
     root: Path, name: str, source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None
 ) -> list[str]:
-    """Return the files that `uses` need and that the entry was fetched without, for other uses."""
+    """Return the files that `uses` need and that other uses fetched the entry without."""
     pin = lock.read(root).get(name)
     needed = [] if pin is None else [path for path, one in _addresses(source, uses, missing_files) if one.when]
     return [path for path in needed if pin is not None and path not in pin.sha256]

@@ -180,7 +180,7 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def phrase_of(name: str) -> Phrase:
-    """Return {attribute: value} of a noun phrase such as "small red cubes"; KeyError for others."""
+    """Return {attribute: value} of a phrase such as "small red cubes"; KeyError for others."""
     *adjectives, noun = name.split()
     attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
     shape_of: dict[str, Phrase] = {"object": {}, "objects": {}} | {noun: {"shape": s} for s in VALUES["shape"] for noun in (s, f"{s}s")}

@@ -35,7 +35,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
 
 
 def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield (blob name, content) of git objects, in the given order; GitError if one is missing."""
+    """Yield (blob name, content) of git objects, in order; GitError if one is missing."""
     done = subprocess.run(
         ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=False
     )

@@ -53,7 +53,7 @@ _NOT_JSON = re.compile(
     r"""("(?:\\.|[^"\\])*"|(?<=[\[{,:\s])'(?:\\.|[^'\\\n])*'(?=\s*[,:\]}]))|,(?=\s*[}\]])|//[^\n]*|/\*.*?\*/""", re.DOTALL
 )
 """A string of JSON or Python, or a trailing comma or comment, which JSON lacks."""
-_STRING_OR_BRACKET = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[{}\[\]]""", re.DOTALL)
+_STRING_OR_BRACKET = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\\.|[{}\[\]]""", re.DOTALL)
 
 
 _OPENED = {"}": "{", "]": "[", ")": "("}
@@ -311,9 +311,9 @@ def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, st
 
 
 def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
-    """Yield a text's JSON objects and lists in order, the last perhaps a Python literal.
+    """Yield a text's outermost JSON or Python objects and lists, in order.
 
-    A Python literal is read if it reaches to the last bracket of the text. Within one that cannot be parsed, inner ones are tried.
+    Within one that cannot be parsed, inner ones are tried.
 
     Args:
         pairs: converts (key, value) pairs to an object; a ValueError skips it.

@@ -322,7 +322,8 @@ def mathvista_findings(folder: Path) -> str:
             f"**Empty replies**: {len(empty):,} of the {len(blip):,} recorded replies of InstructBLIP are empty. The authors let GPT-4 "
             f"extract an answer from each, and count {sum(bool(row['true_false']) for row in empty)} as right.",
             f"**Abstentions**: text-only GPT-4 abstains on {len(declined):,} questions, since it sees no image. For multiple "
-            f"choice, the authors take the option most similar to the extracted text. They count {sum(bool(row['true_false']) for row in declined)} as right.",
+            f"choice, the authors take the option most similar to the extracted text. They count "
+            f"{sum(bool(row['true_false']) for row in declined)} as right.",
             f"**Other questions**: the recorded questions of LLaVA, InstructBLIP, mPLUG-Owl and IDEFICS have placeholders instead of "
             f"numbers in {len(masked)} cases (`CB = N_0, DB = N_1`). These are left out.",
             f"**Ranks**: between {number(min(unread.values()), 2)} and {number(max(unread.values()), 2)} of the replies are unread or "

@@ -315,8 +315,9 @@ class _Named:
 class _Reply:
     """A reply cut into sentences, in which the mentions of options are marked."""
 
-    def __init__(self, marked: Marked, n: int) -> None:
-        self.marked, self.n = marked, n
+    def __init__(self, marked: Marked, choices: Sequence[str]) -> None:
+        self.marked, self.n = marked, len(choices)
+        self.empty = {place for place, choice in enumerate(choices) if not choice.strip()}
         text = marked.text.lower()
         mentions = [m.start() for m in re.finditer(_X, text)]
         self.text = text[mentions[-MAX_MENTIONS] :] if len(mentions) > MAX_MENTIONS else text
@@ -402,7 +403,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
         return OptionReading(place)
     polar = _yes_no_options(choices)
     by_letter_only = [place for place in polar.values() if choices[place].isascii()]
-    analysis = _Reply(mark(text, options, by_letter_only), options.n)
+    analysis = _Reply(mark(text, options, by_letter_only), choices)
     declines = not _NO_OPTION.fullmatch(text.lower()) and is_refusal(text, question)
     for evidence in (_last_statement, _measured, _opening):
         if (place := evidence(analysis)) is not None:
@@ -516,7 +517,7 @@ def _judged_one_by_one(reply: _Reply) -> int | None:
     """
     denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
-    remaining = set(range(reply.n)) - denied
+    remaining = set(range(reply.n)) - denied - reply.empty
     if reply.n > 2 and len(remaining) == 1 and affirmed <= remaining:
         return remaining.pop()
     return affirmed.pop() if denied and len(affirmed) == 1 else None

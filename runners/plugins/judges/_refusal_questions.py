@@ -67,7 +67,6 @@ _COLOR_AS_MARK = re.compile(
     r"\b(?:same|similar|matching|red|blue|green|yellow|black|white|brown|gr[ae]y|orange|pink|purple) colou?rs?\b"
     r"|\bcolou?r (?:photo|picture|image|film)"
 )
-_HUES = frozenset({"color", "colour", "shade", "hue", "tone"})
 _WHERE = re.compile(
     r"^(?:\w+ )?where\b|\bwhat (?:city|country|place|location|room|street)\b|\bwhich (?:city|country|place|location|room|street"
     r"|side)\b|\blocation\b|哪里|どこ|어디|\b(?:wo|où|dónde|onde|dove|waar|gdzie|nerede)\b|где"
@@ -146,6 +145,10 @@ def stem(word: str) -> str:
             word = word.removesuffix(ending)
             return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz" else word.removesuffix("e")
     return word.removesuffix("e") if len(word) > 3 else word
+
+
+_HUES = frozenset(map(stem, ("color", "colour", "shade", "hue", "tone", "type", "kind")))
+"""Kinds of answers, as stems, that a question for a color names."""
 
 
 def content(text: str) -> frozenset[str]:

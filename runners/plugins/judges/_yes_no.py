@@ -41,11 +41,14 @@ _WORD = r"(?:" + "|".join(sorted(map(re.escape, _OF), key=len, reverse=True)) + 
 _PLAIN = r"(?:yes|no|yeah|yep|yup|nope|nah|affirmative|negative)"
 _EDGE = r"(?![\w'’-])"
 _MAYBE = r"(?:(?:(?:it|that|this|the answer) )?(?:maybe|perhaps|possibly|probably|(?:could|might|may) be)\s+)"
-_AND = r"\W+(?:(?:or|and|but)\s+)?(?:also\s+)?"
+_AND = r"(?:(?:or|and|but)\s+)?(?:also\s+)?"
 _BOTH = re.compile(
-    r"[(\[]?\s*\byes\b\s*(?:/|\||or|and|&)\s*no\b\s*[)\]]?|\bno\b\s*(?:/|\||or|and)\s*yes\b|"
-    + "|".join(
-        rf"{_MAYBE}?\b{word}\b{_AND}{_MAYBE}{opposite}\b(?! *[\w'’-])|^\W*{word}{_AND}{opposite}\W*$"
+    r"[(\[]?\s*\byes\b\s*(?:/|\||or|and|&)\s*no\b\s*[)\]]?|\bno\b\s*(?:/|\||or|and)\s*yes\b",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    "|".join(
+        rf"{_MAYBE}?\b{word}\b\W+{_AND}{_MAYBE}{opposite}\b(?! *[\w'’-])|^\W*{word}[^\w\n]+{_AND}{opposite}\W*$"
         for word, opposite in (("yes", "not?"), ("not?", "yes"))
     ),
     re.IGNORECASE,
@@ -143,7 +146,8 @@ def yes_or_no(text: str) -> YesNo:
     >>> yes_or_no("Yes. Hmm, actually: No."), yes_or_no("no longer in doubt: yes"), yes_or_no("Yes/No"), yes_or_no("いいえ、違います")
     ('no', 'yes', None, 'no')
     """
-    plain = _BOTH.sub(" ", _plain(text))
+    # A word, not nothing, in place of what is undecided: "it is not, but maybe yes" must not begin to affirm.
+    plain = _BOTH.sub(" ", _UNDECIDED.sub(" either ", _plain(text)))
     if (whole := polarity(plain)) is not None:
         return whole
     late = [

@@ -9,7 +9,7 @@ CITES = ["hudson2019gqa", "kafle2017analysis"]
 def exact_match(
     questions: list[str], references: list[list[str]], predictions: list[str], *, period: bool = False, case: bool = False
 ) -> list[Judgement]:
-    """Judge 1 if an answer equals a reference (case aside) or abstains without any, else 0.
+    """Judge 1 if an answer equals a reference, or abstains where there is none; else 0.
 
     The rating is 1 or 0.
     "The cat" and "2" are wrong where "cat" or "two" is right: what the official evaluators of GQA and TDIUC do. The judge `rules` forgives

@@ -25,7 +25,7 @@ from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate_
 def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
     """Return (choice reduced to its answer, outcome code such as ANSWERED or CUT).
 
-    The choice's `reasoning` has all of the thinking.
+    Where there is an answer, the choice's `reasoning` has all of the thinking.
 
     Args:
         choice: as the server gave it.
@@ -48,7 +48,7 @@ def separate_thinking(choice: CompletionChoice, thinking: Thinking | None) -> tu
     else:  # a server that ends it at the first closing tag may leave a later one in the answer
         thought, rest = split_thinking(choice.text, None if thinking is None else thinking.tags)
         if thought is not None:
-            choice, answer = replace(choice, reasoning=f"{choice.reasoning}\n\n{thought}"), rest
+            choice, answer = replace(choice, reasoning="\n\n".join(filter(None, (choice.reasoning, thought)))), rest
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER
     place = locate_tokens(choice.tokens or (), answer)

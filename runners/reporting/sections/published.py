@@ -121,9 +121,9 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) pairs to compare, at the end perhaps the mean over datasets.
+    """Return (report, dataset) pairs to compare.
 
-    The mean over datasets is one of them if the published tables have exactly the datasets of the report.
+    The mean over datasets is the last if the published tables have exactly the datasets of the report.
     """
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]

@@ -8,6 +8,8 @@ import sys
 from math import log
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
@@ -87,6 +89,12 @@ def test_a_column_that_a_setting_does_not_read_may_be_left_out() -> None:
 def test_a_call_that_cannot_be_right_says_what_was_expected(call, message) -> None:
     with pytest.raises(ArgumentError, match=message.replace("(", r"\(")):
         call()
+
+
+@pytest.mark.parametrize("frame", [np.array, pl.DataFrame, pd.DataFrame, np.ndarray.tolist])
+def test_options_are_read_by_row_from_every_kind_of_table(frame) -> None:
+    probabilities = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
+    assert qualm.conformal.lac(frame(probabilities)).tolist() == (1 - probabilities).tolist()
 
 
 def test_an_unknown_name_is_an_attribute_error_with_the_nearest() -> None:

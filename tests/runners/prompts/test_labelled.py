@@ -130,6 +130,7 @@ def test_dictionaries_in_python_s_notation_are_read_up_to_a_length_and_without_t
 @pytest.mark.parametrize(
     ("text", "values"),
     [
+        ("{" * 8 + "'" + "\\'" * 10_000, []),  # in linear time
         ("{'a': 'see http://a.b', 'c': 'x,}'} // a URL", [{"a": "see http://a.b", "c": "x,}"}]),
         ("Here's {'a': 1}, that's {'b': '} it'} and {\"c\": 3}.", [{"a": 1}, {"b": "} it"}, {"c": 3}]),
         ("""{"a": 1, // it's 'b', ok\n "c": ["it's",],}""", [{"a": 1, "c": ["it's"]}]),

@@ -323,3 +323,8 @@ PICTURES = ["the first picture", "the second picture", "the third picture"]
 )
 def test_what_an_option_is_compared_with_is_no_answer(choices, reply, named):
     assert reads(reply, choices) == named
+
+
+def test_an_empty_option_is_not_what_remains_of_rejected_ones():
+    assert read("not a cat and not a dog", ["cat", "", "dog"]).place is None
+    assert read("not a cat and not a dog", ["cat", "cow", "dog"]).place == 1

@@ -83,6 +83,7 @@ WRITTEN = list(csv.DictReader((Path(__file__).parents[3] / "data" / "abstentions
         ("It is not clear, but it is a cat.", "Which animal is of the same color as the car?", False),
         ("It is not clear, but it is a cat.", "What color is it?", True),
         ("It is not clear, but it is an apple.", "Which fruit is red in color?", False),
+        ("It is not clear, but it is a cat.", "What shade is the color of the cat?", True),
     ],
 )
 def test_declining_depends_on_the_question_too(text, question, declines):

@@ -103,6 +103,8 @@ def test_a_refusal_has_the_log_probabilities_that_are_its_own():
 def test_an_end_that_the_server_left_in_the_answer(thinking):
     told, how = separate_thinking(choice("it?</think>\n\ndark red", reasoning="Is <think>"), thinking)
     assert (told.text, how) == ("dark red", ANSWERED)
+    told, _ = separate_thinking(choice("</think>red", reasoning="It is."), thinking)
+    assert (told.text, told.reasoning) == ("red", "It is.")
 
 
 def test_thinking_of_which_the_spec_says_nothing_is_counted():
