@@ -25,7 +25,7 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     assert model["digest"].startswith("md5 ") and model["digest"][4:] in (project.root / "registry/data/scene-vlm-base.dvc").read_text()
     (data,) = found["data"]
     assert (data["dataset"], data["source"], data["licence"]) == ("scenes", "synthetic_scenes", "CC0-1.0")
-    assert found["facts"]["Judge rules"] == "rules (match: stated)" and "max-T" in found["facts"]["Rankings"]
+    assert found["facts"]["Judge rules"] == "rules (match: stated, tolerance: 0.0)" and "max-T" in found["facts"]["Rankings"]
     assert found["run"] is None and found["stages"] == {} and found["spent"] == {"settled": 0.0, "open": 0.0}
     record = project.root / ".qualm/runs/mini/judge.json"
     record.parent.mkdir(parents=True)
