@@ -137,16 +137,17 @@ def _of_card(
     added = entry if entry is not None and entry.where in ("here", "cache", "remote") else None
     movable = upgrade and card.fetch is not None and card.fetch.repo is not None
     uses = [stage.params["args"] for stage in sources]
-    grows = added is not None and added.path.is_dir() and (not movable if not added.skipped else missing is not None)
+    is_partial = added is not None and bool(added.skipped)
+    grows = added is not None and added.path.is_dir() and (missing is not None if is_partial else not movable)
     unfetched = fetching.unfetched_files(root, name, card.fetch, uses, missing) if grows and card.fetch is not None else []
     if unfetched:
         item.notes.append(say.MORE_FILES_NEEDED.format(files=", ".join(unfetched)))
-    elif grows and missing is not None and added is not None and added.skipped:
+    elif grows and is_partial and missing is not None and added is not None:
         missing_files = missing(added.path)
         if not missing_files:
             return item
         item.notes.append(say.MORE_IMAGES_NEEDED.format(n=len(missing_files)))
-    elif added is not None and not movable and not (added.skipped and sources):
+    elif added is not None and not movable and not (is_partial and sources):
         return item
     if card.fetch is None:
         item.state = BY_HAND
@@ -163,7 +164,7 @@ def _of_card(
     except FetchError as error:
         item.state, item.notes = FAILED, [*item.notes, str(error)]
         return item
-    if added is not None and movable and not added.skipped and plan.revision == _pin(root, name):
+    if added is not None and movable and not is_partial and plan.revision == _pin(root, name):
         return item
     if grows:
         plan = replace(plan, files=[file for file in plan.files if file.name in unfetched])

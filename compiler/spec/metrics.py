@@ -171,7 +171,7 @@ def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
 
 
 def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
-    """Return a dataset's (adapter, arguments); None if it is prepared, unknown or has none."""
+    """Return (adapter plugin, arguments) of a dataset; None if prepared, unknown or without."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:
         return None

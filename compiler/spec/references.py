@@ -102,8 +102,9 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
             message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
             reader.problem(("conformal", name), message, estimators.remedy(model, ["option_logits"]), key=True)
     for model in resolved.models:
-        asks_json = any(model.prompt_for(data).get("answer_format") == "json" for data in resolved.evaluated)
-        if asks_json and model.preset is not None and not model.preset.structured:
+        if model.preset is None or model.preset.structured:
+            continue
+        if any(model.prompt_for(data).get("answer_format") == "json" for data in resolved.evaluated):
             message = f"{model.preset.title} constrains no reply to a JSON Schema, which `answer_format: json` asks for"
             remedy = "`prompt: {answer_format: free}` beside its plugin"
             reader.problem(("models", model.ref.label.partition("@")[0]), message, remedy, key=True)

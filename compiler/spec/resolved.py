@@ -152,7 +152,7 @@ class CalibratorUse:
         return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:
-        """Return the methods that suit "" (confidence), an estimator, or a tuple of estimators."""
+        """Return the calibrators for "" (confidence), one estimator, or a tuple of combined ones."""
         if isinstance(of, tuple):
             return [m for m in self.methods if m.plugin.declares.get("SEVERAL", False)]
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]

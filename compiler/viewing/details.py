@@ -54,7 +54,7 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
     of_models = model_inputs.prompts.get(row["dataset"], [{}])
 
     def user_messages(text: str) -> list[str]:
-        """Return the models' distinct prompts (user turns), shortened, for this question text."""
+        """Return the distinct user turns, shortened, that models are sent for this question."""
         return [_cut(turn) for turn in dict.fromkeys(user_turn(prompt, sample, text) for prompt in of_models)]
 
     variants = dict.fromkeys(answer["variant"] for answer in answer_rows)

@@ -134,8 +134,9 @@ def unfetched_files(
 ) -> list[str]:
     """Return the files that `uses` need and that other uses fetched the entry without."""
     pin = lock.read(root).get(name)
-    needed = [] if pin is None else [path for path, one in _addresses(source, uses, missing_files) if one.when]
-    return [path for path in needed if pin is not None and path not in pin.sha256]
+    if pin is None:
+        return []
+    return [path for path, one in _addresses(source, uses, missing_files) if one.when and path not in pin.sha256]
 
 
 def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin | None) -> RemoteFile:

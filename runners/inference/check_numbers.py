@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -162,7 +163,7 @@ def batches(tested: ModelUnderTest) -> CheckResult:
     requests = tested.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
     order, dtype = list(range(len(requests)))[::-1], tested.model.dtype
     differ, worst, total = 0, 0.0, 0
-    branched: dict[tuple[int, str], int] = {}
+    branched = Counter[tuple[int, str]]()
     for size in (1, 2):
         for start in range(0, len(order), size):
             rows = order[start : start + size]
@@ -175,8 +176,8 @@ def batches(tested: ModelUnderTest) -> CheckResult:
                     elif compare_parts(name, before, part, dtype).verdict == "differs":
                         differ += 1
                     else:  # a random number so near to the bound of two tokens, or a tie, that rounding decides
-                        branched[row, name] = branched.get((row, name), 0) + 1
-    differing = differ + sum(branched.values())
+                        branched[row, name] += 1
+    differing = differ + branched.total()
     what = f"{differing} of {total} answers differ between batch sizes; log-probabilities of the others by {worst:.2g} nats at most"
     numbers = {"differ": differing, "answers": total, "worst": worst}
     if differing and dtype != "float32":

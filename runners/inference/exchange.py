@@ -216,7 +216,7 @@ class BatchExchange:
             self._send(self.waiting.write(*draft.finish()))
 
     def _send(self, batch: Sent) -> None:
-        """Reserve a batch's money, upload and create it; FatalRequestError above the limit.
+        """Reserve a batch's money, upload and start it; FatalRequestError over the spending limit.
 
         Each step is on disk before the next.
         """

@@ -107,9 +107,7 @@ def _judge_facts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def format_plugin(about: Mapping[str, Any]) -> str:
     """Return a plugin with its set parameters as text: `lave (by: openai (model: gpt-4))`."""
-    args = {
-        key: value for key, value in about.get("args", {}).items() if value is not None and value is not False and value not in ({}, [])
-    }
+    args = {key: value for key, value in about.get("args", {}).items() if value is not False and value not in (None, {}, [])}
     parts = [
         f"{key}: {format_plugin(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
     ]

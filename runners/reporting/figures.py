@@ -376,7 +376,7 @@ def heading(label: Label) -> str:
 
 
 def end_or_value(value: float | None, row: Mapping[str, Any]) -> float:
-    """Return an end of an interval as a number; the row's value if there is no interval."""
+    """Return an interval's end as a number; the row's value if it is None or not finite."""
     return float(row["value"]) if value is None or not math.isfinite(value) else value
 
 

@@ -327,7 +327,7 @@ def _self_report_prompts(
 
 
 class _SelfReports:
-    """Reads prompts about the model's own answers; common beginnings are read once."""
+    """Reader of questions about the model's own answers; shared beginnings are read once."""
 
     def __init__(
         self,

@@ -185,7 +185,7 @@ class OpenAIModel:
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
     def _prior(self, part: str, request: Request, image_urls: Sequence[str], greedy: Part) -> PartReply:
-        """Return log-probabilities of the answer without image, question or both, or why not."""
+        """Return the answer's log-probabilities without image, question or both; or why not."""
         if self.declared is not None and self.declared.of != "answer":
             return PartReply(part, Part(), "a server scores the answer again, not its thinking; `thinking: {of: answer}` gives priors")
         if not greedy.tokens:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Planned:
-    """A target with the jobs of its images to inpaint (object, perhaps control) and proofs."""
+    """A target, its inpainting jobs (the object, perhaps a control), and proofs of the pair."""
 
     target: Target
     jobs: tuple[Job, ...]
