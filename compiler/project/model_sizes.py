@@ -191,12 +191,12 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     same = sorted(m.image_tokens for m in published().values() if m.family == family and m.image_tokens)
     vision = config.get("vision_config") or {}
     side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))
-    if same and (not side or side >= _SMALLEST):
+    if same and (not side or side >= _MIN_SIDE):
         return same[len(same) // 2], say.IMAGE_TOKENS_OF_CLASS
     if side and patch:
         return (side // patch) ** 2, say.IMAGE_TOKENS_OF_PATCHES
     return 576, say.IMAGE_TOKENS_ASSUMED
 
 
-_SMALLEST = 224
+_MIN_SIDE = 224
 """Minimum side of published vision towers, in pixels."""

@@ -188,11 +188,11 @@ def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
 def _reach(
     dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions
 ) -> DetectableDifference:
-    from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT
+    from qualm.runners.scoring.limits import FLAT, MIN_GROUPS
     from qualm.runners.scoring.power import questions_needed, smallest_difference
 
     n, groups, error, pairs = where
-    if groups < FEWEST_GROUPS or error <= FLAT:  # models that answer alike show no spread, which is not one of 0
+    if groups < MIN_GROUPS or error <= FLAT:  # models that answer alike show no spread, which is not one of 0
         return DetectableDifference(dataset, part, metric, n, groups, source, pairs, None, None, None)
     difference = smallest_difference(error, groups, assumptions.level, assumptions.power)
     needed = None
@@ -215,14 +215,14 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
         grid.print(console)
         console.print(Text(_from(here[0], assumptions), style="dim"))
         console.print()
-    from qualm.runners.scoring.limits import FEWEST_GROUPS
+    from qualm.runners.scoring.limits import MIN_GROUPS
 
     note = say.DETECTED.format(power=assumptions.power, level=assumptions.level)
     family = say.DETECTED_TESTS.format(n=assumptions.tests) if assumptions.tests > 1 else say.DETECTED_ONE_TEST
     console.print(Text(note + family, style="dim"))
     differences = {_difference(row, assumptions) for row in rows}
     if NONE in differences:
-        console.print(Text(say.POWER_NONE.format(groups=FEWEST_GROUPS), style="dim"))
+        console.print(Text(say.POWER_NONE.format(groups=MIN_GROUPS), style="dim"))
     if UNKNOWN in differences or any(row.source == "answers" and row.standard_error is None for row in rows):
         console.print(Text(say.POWER_UNKNOWN, style="dim"))
 
@@ -231,9 +231,9 @@ def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
     """Return the smallest detectable difference, "none" if groups are too few, or "unknown"."""
     if row.smallest_difference is not None:
         return format_measure(row.smallest_difference)
-    from qualm.runners.scoring.limits import FEWEST_GROUPS
+    from qualm.runners.scoring.limits import MIN_GROUPS
 
-    return NONE if row.groups < FEWEST_GROUPS else UNKNOWN
+    return NONE if row.groups < MIN_GROUPS else UNKNOWN
 
 
 def _from(row: DetectableDifference, assumptions: Assumptions) -> str:

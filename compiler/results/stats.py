@@ -21,7 +21,7 @@ from qualm.registry.system.tables import plain_table
 from qualm.registry.text import print_json
 
 ALL = "all"
-MOST_COLUMNS = 7
+MAX_COLUMNS = 7
 """With more categories than this they go down the side."""
 _SHORT = {"images (perturbed/clean)": "seen", "questions (IDK/answerable)": "asked"}
 _PICTURES, _QUESTIONS = _SHORT
@@ -91,7 +91,7 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
     """Print one dataset's counts by category and split, its recipes and shortcuts."""
     across = _counts(name, counts, across=True)
-    fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
+    fits = len(counts["categories"]) < MAX_COLUMNS and _width(across, console) <= console.width
     table = across if fits else _counts(name, counts, across=False)
     table.width = _width(table, console)  # wider than the terminal, if need be: no number is broken in two
     console.print(table, crop=False)

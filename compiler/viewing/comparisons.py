@@ -14,7 +14,7 @@ from qualm.runners.reporting.text import heading_name
 from qualm.runners.results.results import Results
 from qualm.runners.scoring.families import PAIRED_TEST, compared_quantity, describe_comparison, describe_correction
 from qualm.runners.scoring.measuring.labels import plugin_of
-from qualm.runners.scoring.rankings import FEWEST_GROUPS
+from qualm.runners.scoring.rankings import MIN_GROUPS
 from qualm.runners.scoring.scored_share import describe_unequal_shares
 
 COLUMNS = (
@@ -43,7 +43,7 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
         "estimators": {
             "tests": _tests(results, "estimator_comparisons"),
             "note": say.ESTIMATOR_TESTS.format(correction=describe_correction(by_family)),
-            "none": say.NO_ESTIMATORS_COMPARED.format(groups=FEWEST_GROUPS),
+            "none": say.NO_ESTIMATORS_COMPARED.format(groups=MIN_GROUPS),
         },
     }
 

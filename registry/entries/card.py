@@ -61,7 +61,7 @@ Rai = Literal[
 
 UNVERIFIED = "its card's list of files was not compared with a release; files that it does not expect are reported"
 """Note shown for a card that is not `verified`."""
-FEW = 12
+MAX_NAMED = 12
 """Names of cards that are told one by one."""
 
 
@@ -322,7 +322,7 @@ def load_card(name: str, folder: Path | None = None) -> Card:
 def _load_card(name: str, names: Sequence[str], folder: Path | None) -> Card:
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)
-        there = f"there are: {', '.join(names) or 'none'}" if len(names) <= FEW else "`qualm data ls` lists those there are"
+        there = f"there are: {', '.join(names) or 'none'}" if len(names) <= MAX_NAMED else "`qualm data ls` lists those there are"
         hint = f"did you mean '{near[0]}'?" if near else f"{there}; `qualm data new {name} --from FOLDER` writes one for data of your own"
         raise CardError(f"no card named '{name}'; {hint}")
     path, *others = (path for one in _card_folders(folder) if (path := one / f"{name}.yaml").is_file())

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-LEAST_LOGPROB = -9000.0
+MIN_LOGPROB = -9000.0
 """Lowest log-probability; servers use lower values for "none" (OpenAI, vLLM: -9999)."""
 RULED_OUT = -10_000.0
 """The logit of an option that was logged at -Infinity, below the least of the others."""

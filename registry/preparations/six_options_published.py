@@ -17,9 +17,9 @@ from qualm.registry.sample import Sample
 
 COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
 REAL = len(OPTION_LETTERS)
-MOST = {"mmbench": REAL, "scienceqa": 5}
+MAX_OPTIONS = {"mmbench": REAL, "scienceqa": 5}
 EXACTLY = {"oodcv": 2, "seedbench": REAL, "ai2d": REAL}
-"""Number of options of a question, by dataset: at most `MOST`, exactly `EXACTLY`."""
+"""Number of options of a question, by dataset: at most `MAX_OPTIONS`, exactly `EXACTLY`."""
 
 Four = tuple[list[str | None], int]
 """Texts of A to D, None for an empty cell, and the index of the right one."""
@@ -70,9 +70,9 @@ def six_options_published(
 
 def _check(dataset: str, sample: Sample, of: str) -> None:
     n, exactly = len(sample.choices), EXACTLY.get(of)
-    right_number = n == exactly if exactly else 2 <= n <= MOST[of]
+    right_number = n == exactly if exactly else 2 <= n <= MAX_OPTIONS[of]
     if not right_number or sample.answer_index is None or (of == "oodcv" and not set(sample.choices) <= set(COUNTS)):
-        expected = "two numbers as words" if of == "oodcv" else f"{exactly or f'2 to {MOST[of]}'} options"
+        expected = "two numbers as words" if of == "oodcv" else f"{exactly or f'2 to {MAX_OPTIONS[of]}'} options"
         raise PreparationError(
             f"dataset {dataset}: sample '{sample.sample_id}': a question of {of} has {expected} and a right one, "
             f"got {', '.join(sample.choices) or 'none'}; `of:` says which dataset it is, six_options takes any"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 """A row of SAMPLES."""
-LEAST_RATE = 0.25
+MIN_RATE = 0.25
 """Pairs per row that are expected at least, so that a part asks for at most four times as many rows as pairs are missing."""
 
 
@@ -92,7 +92,7 @@ class PairContext:
 
     def _wanted(self, key: str, asked: int, each: int) -> int:
         missing = self.limit[key] - self.made[key]
-        rate = max(self.made[key] / asked, LEAST_RATE) if asked else float(each)
+        rate = max(self.made[key] / asked, MIN_RATE) if asked else float(each)
         return max(0, math.ceil(missing / rate))
 
     def rng(self, *names: str | int) -> np.random.Generator:

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from qualm import __version__
 from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import create_folder
-from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE
+from qualm.registry.formats.plausible import MIN_LOGPROB, ROUNDING_TOLERANCE
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.refusal import REFUSED
 from qualm.runners.data.segments import Segments, write_time
@@ -382,7 +382,7 @@ def find_invalid(table: pa.Table) -> Mapping[str, _Mask]:
     """Return {"logprobs", "entropies", "numbers": mask of rows with impossible values}."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
-    least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))
+    least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, MIN_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))
     low, high = (np.where(probability, *ends) for ends in ((-ROUNDING_TOLERANCE, -np.inf), (1 + ROUNDING_TOLERANCE, np.inf)))
     none, largest = (np.full(table.num_rows, bound) for bound in (-ROUNDING_TOLERANCE, MAX_ENTROPY))
     tokens, entropies = (_lengths(table[name]) for name in ("logprobs", "entropies"))

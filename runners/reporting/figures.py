@@ -21,11 +21,11 @@ from qualm.runners.reporting.text import Label, aside, between, display_name, na
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.cells import NO_REFERENCE
 
-MOST_PANELS = 60
+MAX_PANELS = 60
 """Panels of one figure; beyond them the page would grow without being read."""
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Values of a slice, or variants, that a figure has rows for."""
-MOST_LINES = 500
+MAX_LINES = 500
 """Lines of the table below a figure: one per row and model."""
 
 
@@ -58,7 +58,7 @@ class Figure:
     folded: bool = False
     """Behind its title until that is pressed: one of many of its kind."""
 
-    def trimmed(self, most: int = MOST_PANELS) -> Figure:
+    def trimmed(self, most: int = MAX_PANELS) -> Figure:
         if len(self.panels) > most:
             self.caption += say.PANELS_SHOWN.format(shown=most, n=len(self.panels))
             self.panels = self.panels[:most]
@@ -332,8 +332,8 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
     labels = [a for a in results.headline(dataset) if a.text in metrics]
     models = [m for m in results.models if m in of]
     figure = Figure(title, say.DOT_AND_ITS_INTERVAL, legend=model_legend(models, results.palette), wide=True)
-    cut = say.ROWS_SHOWN.format(shown=MOST_ROWS, n=len(order), where=results.stage.inputs["scores"])
-    also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
+    cut = say.ROWS_SHOWN.format(shown=MAX_ROWS, n=len(order), where=results.stage.inputs["scores"])
+    also, order = ([cut] if len(order) > MAX_ROWS else []), order[:MAX_ROWS]
     if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
         also.insert(0, say.BEST_AUROC)
     figure.caption = " ".join([figure.caption, *also])
@@ -360,9 +360,9 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
         )
         figure.panels.append(Panel(heading(label), svg))
     head, lines = _numbers_table(frame, order, labels)
-    if len(lines) > MOST_LINES:
-        figure.caption += say.LINES_SHOWN.format(shown=MOST_LINES, n=len(lines), where=results.stage.inputs["scores"])
-    figure.table = head, lines[:MOST_LINES]
+    if len(lines) > MAX_LINES:
+        figure.caption += say.LINES_SHOWN.format(shown=MAX_LINES, n=len(lines), where=results.stage.inputs["scores"])
+    figure.table = head, lines[:MAX_LINES]
     return figure
 
 

@@ -16,7 +16,7 @@ from qualm.runners.reporting.text import Label, aside, between, decimals, descri
 from qualm.runners.results.gains import BlindComparison, compare_with_blind
 from qualm.runners.results.shortcuts import describe_shortcuts
 from qualm.runners.scoring.families import ALPHA, describe_margin, verdict
-from qualm.runners.scoring.rankings import ESTIMATORS, FEWEST_GROUPS, MODELS
+from qualm.runners.scoring.rankings import ESTIMATORS, MIN_GROUPS, MODELS
 from qualm.runners.scoring.scored_share import describe_bounds, describe_unequal_shares
 
 MAX_FINDINGS = 7
@@ -87,9 +87,9 @@ def _answers(results: Report, dataset: str, label: Label) -> Iterator[str]:
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
         groups = max((results.cells[m, dataset, label.text]["n_groups"] or 0 for m in models), default=0)
-        if len(models) > 1 and 0 < groups < FEWEST_GROUPS:
+        if len(models) > 1 and 0 < groups < MIN_GROUPS:
             values = ", ".join(f"{m} {_value_and_interval(results, dataset, m, label)}" for m in models)
-            why = say.TOO_FEW_GROUPS_TO_RANK.format(needed=FEWEST_GROUPS, found=groups)
+            why = say.TOO_FEW_GROUPS_TO_RANK.format(needed=MIN_GROUPS, found=groups)
             yield say.MODELS_NOT_RANKED.format(metric=label.title, why=why, values=values)
         return
     if ranked[0]["not_comparable"]:

@@ -17,8 +17,8 @@ from qualm.runners.reporting.text import Label, decimals, display_name, visible
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
-MOST_PANELS = 12
-MOST_ROWS = 12
+MAX_PANELS = 12
+MAX_ROWS = 12
 CHANCE = 0.5
 """AUROC of an uninformative uncertainty."""
 STATES = {
@@ -43,20 +43,18 @@ def findings_figure(results: Report) -> Figure | None:
         return None
     drawn.sort(key=lambda panel: (panel[0] != "Models", len({row["state"] for row in panel[2]}) < 2))
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
-    rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
+    rows = [row for _, _, of in drawn[:MAX_PANELS] for row in of[:MAX_ROWS]]
     simultaneous = any(row["state"] not in ("not compared", "unranked") for row in rows)
     caption = [say.DOT_AND_LINE.format(interval=say.SIMULTANEOUS_INTERVAL if simultaneous else say.INTERVAL)]
     if any(row["blind"] for row in rows):
         caption.append(say.RING.format(unseen=unseen_by([row["name"] for row in rows if row["blind"]])))
     if "estimators" in kinds:
         caption.append(say.DASHED_CHANCE)
-    if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):
-        caption.append(say.BEST_ROWS_SHOWN.format(shown=MOST_ROWS, n=longest))
+    if longest := max((len(of) for _, _, of in drawn if len(of) > MAX_ROWS), default=0):
+        caption.append(say.BEST_ROWS_SHOWN.format(shown=MAX_ROWS, n=longest))
     legend = [STATES[state] for state in STATES if any(row["state"] == state for row in rows)]
     title = say.BEST_FIRST.format(kinds=" and ".join(kinds))
-    return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn], legend, broad=True).trimmed(
-        MOST_PANELS
-    )
+    return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn], legend, broad=True).trimmed(MAX_PANELS)
 
 
 def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
@@ -92,7 +90,7 @@ def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[
 def _panel(
     kind: str, dataset: str, label: Label, note: str, rows: list[dict[str, Any]], reference: float | None
 ) -> tuple[str, Panel, list[dict[str, Any]]]:
-    coloured = [{**row, "colour": STATES[row["state"]][0]} for row in rows[:MOST_ROWS]]
+    coloured = [{**row, "colour": STATES[row["state"]][0]} for row in rows[:MAX_ROWS]]
     return kind, Panel(f"{brief(dataset)} · {heading(label)}", charts.ranked_dots(coloured, reference), note), rows
 
 

@@ -37,7 +37,7 @@ ASSETS = [
 """Files beside the Python modules: the compiler reads this list, and the stage depends on them."""
 
 TEMPLATES = Path(__file__).parent / "templates"
-MOST_BYTES = 5 * 2**20
+MAX_BYTES = 5 * 2**20
 """A larger page shows fewer examples. Images and panels are bounded well below it; tables grow with the number of models."""
 PICKED = ("examples", "pairs")
 """Parts of the page that show a selection of questions."""
@@ -46,7 +46,7 @@ MIN_PICKED = 4
 
 
 def html_page(content: Mapping[str, Any]) -> bytes:
-    """Return the page as HTML bytes, with fewer questions shown if it is over MOST_BYTES.
+    """Return the page as HTML bytes, with fewer questions shown if it is over MAX_BYTES.
 
     Equal content gives equal bytes. A page with fewer questions says so.
 
@@ -59,12 +59,12 @@ def html_page(content: Mapping[str, Any]) -> bytes:
     total = sum(len(content[part]) for part in PICKED)
     while True:
         page = template.render(content).encode("utf-8")
-        if len(page) <= MOST_BYTES or all(len(content[part]) <= MIN_PICKED for part in PICKED):
+        if len(page) <= MAX_BYTES or all(len(content[part]) <= MIN_PICKED for part in PICKED):
             return page
         # Every second example: those of a dataset are neighbours, and each dataset keeps some.
         content |= {part: content[part][::2] if len(content[part]) > MIN_PICKED else content[part] for part in PICKED}
         n = sum(len(content[part]) for part in PICKED)
-        content["fewer"] = say.EXAMPLES_SHOWN.format(shown=n, n=total, mebibytes=MOST_BYTES / 2**20)
+        content["fewer"] = say.EXAMPLES_SHOWN.format(shown=n, n=total, mebibytes=MAX_BYTES / 2**20)
 
 
 @cache

@@ -10,7 +10,7 @@ from qualm.registry.formats import pictures
 from qualm.registry.formats.pictures import tile_images
 from qualm.runners.reporting import sentences as say
 
-MOST_PIXELS = 64_000_000
+MAX_PIXELS = 64_000_000
 """Larger images are not decoded."""
 
 
@@ -19,7 +19,7 @@ def decoded(data: bytes | None) -> tuple[Image | None, str]:
     if data is None:
         return None, say.IMAGE_NOT_FOUND
     try:
-        return pictures.decoded(data, MOST_PIXELS), ""
+        return pictures.decoded(data, MAX_PIXELS), ""
     except pictures.HugePictureError as error:
         return None, say.IMAGE_TOO_LARGE.format(error=error)
     except pictures.PictureError as error:

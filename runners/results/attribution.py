@@ -11,7 +11,7 @@ question more than that of a misspelt one). So the largest change does not revea
 4. A labelled sample is attributed by a regression that saw nothing of its group (FOLDS parts of the groups), others by one of all
    labelled samples. A second cross-fit also holds out the kind of damage (`meta.how`): it estimates the agreement for unlabelled damage.
 
-It needs perturbations of two modalities and FEWEST labelled groups of each of two; without them nothing is attributed.
+It needs perturbations of two modalities and MIN_LABELLED_GROUPS labelled groups of each of two; without them nothing is attributed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KIND = "how"
 GROUP, GROUP_AND_KIND = "group", "group and kind"
 FOLDS = 5
 FOLD_SEED = 314159
-FEWEST = 20
+MIN_LABELLED_GROUPS = 20
 """Least number of labelled groups of a modality."""
 CLIP = 3.0
 RIDGE = 1.0
@@ -149,9 +149,9 @@ def _moments(features: Floats) -> tuple[Floats, Floats]:
 
 
 def has_enough_groups(truth: Sequence[str | None], groups: Sequence[str]) -> bool:
-    """Return true if two modalities have at least FEWEST labelled groups each."""
+    """Return true if two modalities have at least MIN_LABELLED_GROUPS labelled groups each."""
     by_modality = [{g for t, g in zip(truth, groups, strict=True) if t == m} for m in MODALITIES]
-    return sum(len(of) >= FEWEST for of in by_modality) >= 2
+    return sum(len(of) >= MIN_LABELLED_GROUPS for of in by_modality) >= 2
 
 
 def cross_fitted(features: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
@@ -240,7 +240,9 @@ def agreement(
     bootstrap = Bootstrap(codes, n_resamples, seed, "attribution", *names)
     lead = probabilities[rows, MODALITIES.index("image")] - probabilities[rows, MODALITIES.index("text")]
     whole = _measures(true_labels, right, lead, np.ones((1, len(rows))))
-    drawn = [_measures(true_labels, right, lead, np.asarray(block)) for block in bootstrap.blocks()] if bootstrap.groups >= LEAST else []
+    drawn = (
+        [_measures(true_labels, right, lead, np.asarray(block)) for block in bootstrap.blocks()] if bootstrap.groups >= MIN_GROUPS else []
+    )
     values: dict[str, Any] = {"n": len(rows)}
     for name in MEASURES:
         resampled = np.concatenate([of[name] for of in drawn]) if drawn else np.empty(0)
@@ -253,7 +255,7 @@ def agreement(
 
 
 MEASURES = ("accuracy", "balanced_accuracy", "auroc")
-LEAST = 5
+MIN_GROUPS = 5
 """Groups below which there is no interval."""
 
 

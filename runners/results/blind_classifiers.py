@@ -22,7 +22,7 @@ Fitted = Callable[[Ints, Ints], Floats]
 """Function of training rows and test rows that returns P(unanswerable) of the test rows."""
 
 FOLDS = 5
-FEWEST = 10
+MIN_ROWS_PER_CLASS = 10
 """Least number of training rows of each class."""
 DIGITS = 6
 """Decimals of probabilities, far above the effect of summation order."""
@@ -47,7 +47,7 @@ def why_too_few(unanswerable: Bools) -> str:
     if not refuse or not answer:
         return f"one class only: all {len(unanswerable):,} rows to learn from are {'un' * (refuse > 0)}answerable"
     few = min(refuse, answer)
-    return f"{TOO_FEW}: {few:,} rows of the rarer class to learn from, expected {FEWEST}" if few < FEWEST else ""
+    return f"{TOO_FEW}: {few:,} rows of the rarer class to learn from, expected {MIN_ROWS_PER_CLASS}" if few < MIN_ROWS_PER_CLASS else ""
 
 
 def question_classifier(questions: Sequence[str], unanswerable: Bools) -> Fitted:

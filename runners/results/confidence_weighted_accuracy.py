@@ -23,7 +23,7 @@ STUDIED = "confidence_weighted_accuracy"
 ACCURACY, ERRORS = "lave_idk_accuracy", ("ece_idk", "ece")
 AGAINST = (ACCURACY, "accuracy", *ERRORS)
 FIELDS = ["dataset", "slice", "metric", "model", "value", STUDIED]
-FEWEST = 3
+MIN_MODELS = 3
 """Models below which no correlation is computed."""
 
 
@@ -71,12 +71,12 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
     names = ("pearson", "pearson_low", "pearson_high", "pearson_p", "spearman", "spearman_p")
     x, y = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-    if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < MIN_MODELS or np.ptp(x) == 0 or np.ptp(y) == 0:
         return {"n_models": len(x), **dict.fromkeys(names)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.NearConstantInputWarning)
         pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
-    low, high = pearson.confidence_interval(level) if len(x) > FEWEST else (math.nan, math.nan)
+    low, high = pearson.confidence_interval(level) if len(x) > MIN_MODELS else (math.nan, math.nan)
     values = (pearson.statistic, low, high, pearson.pvalue, spearman.statistic, spearman.pvalue)
     numbers = {name: significant(float(v)) if name.endswith("_p") else float(v) for name, v in zip(names, values, strict=True)}
     return {"n_models": len(x), **{name: None if math.isnan(v) else v for name, v in numbers.items()}}
@@ -99,13 +99,13 @@ def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def _claim(metric: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], between: Mapping[str, Any]) -> str:
     n = ours["n_models"]
-    if n < FEWEST:
-        return f"{metric}: too few models ({n}; a correlation needs {FEWEST})"
+    if n < MIN_MODELS:
+        return f"{metric}: too few models ({n}; a correlation needs {MIN_MODELS})"
     if ours["pearson"] is None or theirs["pearson"] is None:
         return f"{metric}: no correlation over {n} models, since one of the metrics does not vary"
     both = f"{STUDIED} {_with_limits(ours)}, {ACCURACY} {_with_limits(theirs)}"
     text = f"{metric}, correlation over {n} models with {both}"
-    if n <= FEWEST or between["pearson"] is None or theirs["n_models"] != n:
+    if n <= MIN_MODELS or between["pearson"] is None or theirs["n_models"] != n:
         return f"{text}; too few models for an interval"
     low, high = correlation_difference_interval(ours, theirs, between["pearson"])
     verdict = "no significant difference" if low <= 0 <= high else "significant"

@@ -27,7 +27,7 @@ from qualm.runners.scoring.measuring.intervals import intervals, value_columns
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_jackknife, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.measuring.slices import CHANGED
-from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, ranked, ranking_resamples
+from qualm.runners.scoring.rankings import BY_MODALITY, MIN_GROUPS, Candidate, Rankings, ranked, ranking_resamples
 
 ALL = "all"
 REFLECTION, TIES = "uncertainty_reflection_rate", "uncertainty_tie_rate"
@@ -379,7 +379,7 @@ def modality_comparisons(
             for modality in MODALITIES
             if (one := of.get(modality)) is not None and (drawn := ranking_resamples(metric, one)) is not None
         ]
-        if len(candidates) > 1 and n_groups[model, dataset] >= FEWEST_GROUPS:
+        if len(candidates) > 1 and n_groups[model, dataset] >= MIN_GROUPS:
             place = (dataset, part, label, "", BY_MODALITY, model)
             better = bool(metric.plugin.declares["higher_is_better"])
             rankings.ranked.append(ranked(place, better, candidates, n_groups[model, dataset], level))

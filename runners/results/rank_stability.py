@@ -14,7 +14,7 @@ import numpy as np
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.precision import FINEST, round_result
 
-FEWEST = 3
+MIN_ESTIMATORS = 3
 """Least number of estimators in a ranking."""
 ENOUGH = 0.5
 """Least share of resamples with a value for an interval."""
@@ -69,7 +69,7 @@ def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Ite
 
 
 def _tau(a: Mapping[str, Floats], b: Mapping[str, Floats], shared: Sequence[str], level: float) -> tuple[float | None, ...]:
-    if len(shared) < FEWEST:
+    if len(shared) < MIN_ESTIMATORS:
         return None, None, None
     times = min(len(of[e]) for of in (a, b) for e in shared)
     taus = tau_b(*(np.stack([of[e][:times] for e in shared], axis=1) for of in (a, b)))

@@ -31,7 +31,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.answer_text import normalise
 
 _SIGNALS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
-_FEW = 24
+_TRIAL_SAMPLES = 24
 """Number of samples that show whether a strength has an effect."""
 
 Naming = Callable[[Mapping[str, Any]], str]
@@ -207,7 +207,7 @@ class Bench:
 
     def range_of(self, knob: Knob, user_limits: tuple[float, float] | None, scale: str) -> Range:
         """Return the range of strengths to search, by trying which values have no effect."""
-        few = range(min(_FEW, len(self.dataset)))
+        few = range(min(_TRIAL_SAMPLES, len(self.dataset)))
         effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
         nothing = [x for x, effect in effects.items() if effect == 0]
         ends = {x: effects[x] if x in effects else self._difference(few, {knob.name: x}) for x in (knob.low, knob.high)}

@@ -30,10 +30,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-LONGEST_BODY = 64 * 2**10
+MAX_BODY_BYTES = 64 * 2**10
 """Maximum bytes of a request; the longest note and all sliders are a few hundred."""
 
-LONGEST_QUERY = 2**10
+MAX_QUERY_CHARACTERS = 2**10
 
 ROUTES = {
     "GET": re.compile(r"|/config|/theme\.css|/(assets|static|svelte)/.*|/gradio_api/(info|queue/data|startup-events|heartbeat/\w+)"),
@@ -48,7 +48,7 @@ EMPTY = ("/manifest.json", "/favicon.ico")
 ANSWERS = {
     403: b"Open the whole address that the terminal shows: this page answers to that one alone.",
     404: b"There is no such page.",
-    413: f"More than {LONGEST_BODY:,} bytes; a page takes no uploads.".encode(),
+    413: f"More than {MAX_BODY_BYTES:,} bytes; a page takes no uploads.".encode(),
 }
 
 POLICY = "; ".join(
@@ -104,7 +104,12 @@ class Guard:
         if not (self._is_own(scope) and secrets.compare_digest(path[: len(self._path)].encode(), self._path.encode())):
             return 403
         route = path[len(self._path) :].removesuffix("/")
-        if method not in ROUTES or not ROUTES[method].fullmatch(route) or ".." in route or len(scope["query_string"]) > LONGEST_QUERY:
+        if (
+            method not in ROUTES
+            or not ROUTES[method].fullmatch(route)
+            or ".." in route
+            or len(scope["query_string"]) > MAX_QUERY_CHARACTERS
+        ):
             return 404
         return 0
 
@@ -130,7 +135,7 @@ def _values(scope: Message, name: bytes) -> list[str]:
 
 async def _body(scope: Message, receive: Receive) -> bytes | None:
     """Return the request's body; None if it is too long or incomplete."""
-    if any(not length.isdecimal() or len(length) > 9 or int(length) > LONGEST_BODY for length in _values(scope, b"content-length")):
+    if any(not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY_BYTES for length in _values(scope, b"content-length")):
         return None
     body = bytearray()
     while True:
@@ -138,7 +143,7 @@ async def _body(scope: Message, receive: Receive) -> bytes | None:
         if message["type"] == "http.disconnect":
             return None
         body += message.get("body", b"")
-        if len(body) > LONGEST_BODY:
+        if len(body) > MAX_BODY_BYTES:
             return None
         if not message.get("more_body", False):
             return bytes(body)

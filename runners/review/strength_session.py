@@ -12,7 +12,7 @@ from qualm.runners.review.bench import Answer, Bench
 from qualm.runners.review.knobs import Knob
 from qualm.runners.review.votes import Vote, Votes
 
-AT_ONCE = 4
+SAMPLES_SHOWN = 4
 """Number of samples on the page."""
 
 Writer = Callable[[str, float, bool, str], str]
@@ -61,7 +61,7 @@ class StrengthSession:
     @property
     def rows(self) -> list[int]:
         """Return the row numbers of the samples on the page."""
-        return self._order[self._start : self._start + AT_ONCE]
+        return self._order[self._start : self._start + SAMPLES_SHOWN]
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -82,8 +82,8 @@ class StrengthSession:
 
     def move(self, by: int) -> None:
         """Move on by `by` batches of samples, cyclically."""
-        batches = -(-len(self.bench.dataset) // AT_ONCE)
-        self._start = (self._start // AT_ONCE + by) % batches * AT_ONCE
+        batches = -(-len(self.bench.dataset) // SAMPLES_SHOWN)
+        self._start = (self._start // SAMPLES_SHOWN + by) % batches * SAMPLES_SHOWN
 
     def ask(self) -> None:
         """Ask the model about the samples on the page, clean and at the current strengths."""

@@ -15,7 +15,7 @@ from qualm.runners.runtime.stamp import WIDTH, named_lines, text_svg
 PICTURE = "times.svg"
 SLOWEST = 8
 """Number of stages named in the image."""
-_LINE, _LONGEST = 19, 40
+_LINE, _MAX_WIDTH = 19, 40
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def times_svg(times: RunTimes) -> str:
             text, y = named_lines(key, value, y)
             lines.append(text)
             continue
-        name = key if len(key) <= _LONGEST else f"{key[: _LONGEST - 1]}…"
+        name = key if len(key) <= _MAX_WIDTH else f"{key[: _MAX_WIDTH - 1]}…"
         lines.append(
             f'<text class="k" x="0" y="{y}">{escape(name)}</text><text x="{WIDTH}" y="{y}" text-anchor="end">{escape(value)}</text>'
         )

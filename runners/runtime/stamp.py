@@ -22,7 +22,7 @@ FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
 WIDTH = 360  # fits a phone
 _LINE, _GAP = 17, 8
-_LONGEST = 48
+_LINE_WIDTH = 48
 """Characters per line; those of a commit are narrow."""
 
 
@@ -109,6 +109,6 @@ def text_svg(lines: Sequence[str], height: int) -> str:
 
 def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
     """Return (SVG text of a name above its wrapped value, y of the next line)."""
-    lines = textwrap.wrap(value, _LONGEST) or [""]
+    lines = textwrap.wrap(value, _LINE_WIDTH) or [""]
     below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
     return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP

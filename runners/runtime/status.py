@@ -17,7 +17,7 @@ STARTED_BY_DVC = "DVC_STAGE"
 """Environment variable of commands that DVC runs: the name of the stage."""
 ANSWERS_EVERY = 1.0
 """Minimum seconds between two answers, which are only a sample."""
-LONGEST = 400
+MAX_CHARACTERS = 400
 """Maximum characters of a question or answer."""
 _next_answer = 0.0
 
@@ -42,4 +42,4 @@ def tell_answer(question: str, answer: str) -> None:
     global _next_answer
     if is_read() and (now := time.monotonic()) >= _next_answer:
         _next_answer = now + ANSWERS_EVERY
-        tell("answer", question=question[:LONGEST], answer=answer[:LONGEST])
+        tell("answer", question=question[:MAX_CHARACTERS], answer=answer[:MAX_CHARACTERS])

@@ -16,7 +16,7 @@ from qualm.runners.contracts.grouped_weights import Floats, number_groups
 
 DRAWS = 1000
 """Number of random draws of the gaps under perfect calibration, and their seed."""
-HALVINGS, AT_ONCE, FEW = 2, 5, 64
+HALVINGS, HALVINGS_OF_FEW, FEW = 2, 5, 64
 """Halvings of a search that are looked at together; where no more than so few draws are left."""
 REMEMBERED = 16_384
 """Most rows whose bins are remembered."""
@@ -240,7 +240,7 @@ class _CrossingSearch:
             open_ = (~above & (np.maximum(at_low, at_high) > self._observed - slack)).nonzero()[0]
             draws, at_low, at_high = draws.take(open_, axis=1), at_low[open_], at_high[open_]
 
-            at_once = min(halvings, AT_ONCE if len(open_) <= FEW else HALVINGS)
+            at_once = min(halvings, HALVINGS_OF_FEW if len(open_) <= FEW else HALVINGS)
             ends = low + (high - low) / 2**at_once * np.arange(2**at_once + 1)  # exact, so those that halving meets
             sums = _absolute_sums(ends[1:-1, None, None] * self._total, draws)
             reached = (certain + np.add.reduce(sums >= least, axis=1, dtype=np.int64)) / count >= share

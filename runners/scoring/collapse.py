@@ -23,7 +23,7 @@ SHARE = 0.9
 """One answer to so many samples is a collapse."""
 LEVEL = 0.95
 """Confidence level of the interval around the accuracy."""
-FEWEST = 20
+MIN_SAMPLES = 20
 """Samples below which nothing is called a collapse."""
 
 Frequent = tuple[str, float]
@@ -71,11 +71,11 @@ def describe_collapse(samples: Samples, correct: Floats, clean_correct: Floats, 
         clean_frequent: that of the clean answers.
     """
     answer, share = frequent
-    if len(correct) >= FEWEST and share >= SHARE > clean_frequent[1]:
+    if len(correct) >= MIN_SAMPLES and share >= SHARE > clean_frequent[1]:
         return f"{share:.0%} of its answers are “{answer}”"
     constant, floor = constant_answer(samples)
     both = ~np.isnan(correct) & ~np.isnan(clean_correct)
-    if both.sum() < FEWEST or math.isnan(floor):
+    if both.sum() < MIN_SAMPLES or math.isnan(floor):
         return ""
     high = wilson_upper_end(correct[both], samples.groups[both])
     # A model that is no better on clean inputs does not collapse: it never stood.

@@ -20,7 +20,7 @@ from qualm.runners.runtime.key_index import KeyIndex, Keys
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
 
-AT_ONCE = 100_000
+MAX_ANSWERS = 100_000
 """Different answers that a judge is given together; a million of them, with all that stands beside them, take gigabytes."""
 VERDICT = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks", "hedges")])
 """Columns of JUDGEMENTS that a judge decides."""
@@ -105,7 +105,7 @@ class JudgeQueue:
         None is an answer without a text or a reference. Answers that only other judges rate count in the block's row numbers.
         """
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
-        if len(self._recent) >= AT_ONCE:
+        if len(self._recent) >= MAX_ANSWERS:
             self._seal()
         digests = [hashlib.blake2b(repr(answer).encode("utf-8", "surrogatepass"), digest_size=32).digest() for _, answer in suitable]
         before = self._index.find(digests).tolist()
@@ -137,7 +137,7 @@ class JudgeQueue:
         if digest in self._recent:
             self._repeated += 1
             return self._recent[digest]
-        if len(self._waiting) == AT_ONCE:
+        if len(self._waiting) == MAX_ANSWERS:
             self._judge()
         self._waiting.append(answer)
         self._recent[digest] = number = self._starts[-1] + len(self._recent)

@@ -19,7 +19,7 @@ Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too
 standard error, that of independent rows, by a function `minimum_standard_error`. Bounded means whose rare outcomes are not seen:
 `qualm.runners.scoring.measuring.bounded_means`.
 
-Only groups with a row in the value's denominator count. Below FEWEST_GROUPS of them, by their sizes, there is no interval.
+Only groups with a row in the value's denominator count. Below MIN_GROUPS of them, by their sizes, there is no interval.
 
 No end leaves what the metric can be (its plugin's function `bounds`; [0, 1] and [-1, 1] of shares and correlations): see `within`.
 
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Floats, number_groups
 
 METHODS = ("t", "proportion", "optimistic", "skewed", "correlation", "own", "none")
-FEWEST_GROUPS = 5
+MIN_GROUPS = 5
 """Least number of independent groups, of each class where a metric compares classes; with fewer, t and the standard error are guesses."""
 RARE = 3.0
 """Events up to which Wilson's interval is modified."""

@@ -37,8 +37,8 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence, balanced_spread
 from qualm.runners.scoring.limits import (
     BOUNDS,
-    FEWEST_GROUPS,
     FLAT,
+    MIN_GROUPS,
     Bounds,
     Limits,
     clip_to_bounds,
@@ -286,8 +286,8 @@ class PairedDifference:
         """Return the reason why there is no test; "" if there is one."""
         if math.isnan(self.value):
             return "one side has no value"
-        if self.groups < FEWEST_GROUPS:
-            return f"{self.groups} scored group{'s' * (self.groups != 1)}: a test needs {FEWEST_GROUPS}"
+        if self.groups < MIN_GROUPS:
+            return f"{self.groups} scored group{'s' * (self.groups != 1)}: a test needs {MIN_GROUPS}"
         undefined = int(np.isnan(self.resampled).sum())
         if 2 * undefined > len(self.resampled):
             return f"undefined in {undefined} of {len(self.resampled)} resamples"

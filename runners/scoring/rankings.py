@@ -49,7 +49,7 @@ BY_MODALITY = "modalities"
 """Compared but not ranked: means over the perturbations of each modality."""
 PAIRED = (ESTIMATORS, BY_MODALITY)
 """Columns of which every pair is a row of a table."""
-FEWEST_GROUPS = 20
+MIN_GROUPS = 20
 """Below, resamples of groups say too little about their own spread."""
 FEW_GROUPS = 50
 """Up to so many, the largest difference in resamples is too small: they vary in few directions. Bonferroni's p over a column's pairs, which
@@ -119,12 +119,12 @@ class Rankings:
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], of_all_rows: bool, is_clean: bool) -> None:
         """Collect values to rank: models if `is_clean`, estimators if `of_all_rows`.
 
-        Values over fewer than FEWEST_GROUPS groups are ignored.
+        Values over fewer than MIN_GROUPS groups are ignored.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
         """
-        if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
+        if (groups := part.bootstrap.groups) < MIN_GROUPS:
             return
         among_models = is_clean and not baseline_model(cell.model)
         draws: dict[int, NDArray[np.float32] | None] = {}  # several settings may share one value

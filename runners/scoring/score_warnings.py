@@ -8,7 +8,7 @@ from typing import Any
 from qualm.registry.plugins import registry
 from qualm.registry.sample import CLEAN, MACRO
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
-from qualm.runners.scoring.rankings import FEWEST_GROUPS
+from qualm.runners.scoring.rankings import MIN_GROUPS
 
 Row = Mapping[str, Any]
 ALL = "all"
@@ -113,9 +113,9 @@ def few_group_warnings(rows: Iterable[Row]) -> list[str]:
             candidates.setdefault((row["dataset"], metric_of(row["metric"])), set()).add(f"{row['model']} {row['metric']}")
     several = {dataset for (dataset, _), names in candidates.items() if len(names) > 1}
     return [
-        f"{dataset}: no ranking was tested: that needs {FEWEST_GROUPS} groups of questions, and {n} have a score"
+        f"{dataset}: no ranking was tested: that needs {MIN_GROUPS} groups of questions, and {n} have a score"
         for dataset, n in groups.items()
-        if n < FEWEST_GROUPS and dataset in several
+        if n < MIN_GROUPS and dataset in several
     ]
 
 

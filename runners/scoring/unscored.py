@@ -23,7 +23,7 @@ from qualm.registry.sample import GREEDY
 from qualm.runners.contracts.metrics import missing_rows
 from qualm.runners.data.aligned import Floats, Samples
 
-MANY = 0.1
+STATED_SHARE = 0.1
 """Share of unscored rows from which on a value carries the reason."""
 JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "hedges", "says_uncertain", "clean_correct")
 """Columns that an answer has from its judge or its options' numbers."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE, SUM_TOLERANCE
+from qualm.registry.formats.plausible import MIN_LOGPROB, ROUNDING_TOLERANCE, SUM_TOLERANCE
 from qualm.runners.servers.protocol import (
     ImpossibleReplyError,
     InvalidReplyError,
@@ -34,7 +34,7 @@ from qualm.runners.servers.protocol import (
 MAX_DIFFERENCE = 0.01
 MAX_ID = 2**31 - 1
 MAX_NAME = 1000
-_LEAST = 1e300
+_MIN_LOGPROB = -1e300
 ENDED = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "")
 CUT = ("length", "max_tokens", "model_length", "max_output_tokens", "max_length")
 FILTERED = (
@@ -365,7 +365,7 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
         ImpossibleReplyError: the probabilities add up to more than 1, or contradict each other.
     """
     own = _read_logprob(entry, where)
-    if own <= LEAST_LOGPROB:
+    if own <= MIN_LOGPROB:
         raise ImpossibleReplyError(f"{where}: the server does not show the log-probability ({own:g})")
     listed = [top for top in _list(entry.get("top_logprobs")) if not _is_hidden(top)]
     tops = [(str(top.get("token")), _read_logprob(top, f"{where}.top_logprobs")) for top in listed if isinstance(top, dict)]
@@ -381,14 +381,14 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
 def _is_hidden(top: Any) -> bool:
     """Return whether an alternative's log-probability is missing or a placeholder."""
     value = top.get("logprob") if isinstance(top, dict) else None
-    return value is None or (type(value) in (int, float) and value <= LEAST_LOGPROB)
+    return value is None or (type(value) in (int, float) and value <= MIN_LOGPROB)
 
 
 def _read_logprob(entry: Any, where: str) -> float:
     if not isinstance(entry, dict) or not isinstance(entry.get("token", ""), str):
         raise ImpossibleReplyError(f"{where}: expected a token, got {_excerpt(entry)}")
     value: Any = entry.get("logprob")
-    if type(value) not in (int, float) or not -_LEAST <= value <= ROUNDING_TOLERANCE:
+    if type(value) not in (int, float) or not _MIN_LOGPROB <= value <= ROUNDING_TOLERANCE:
         raise ImpossibleReplyError(f"{where}: expected a finite log-probability of at most 0, got {_excerpt(value)}")
     return min(float(value), 0.0)
 

@@ -23,7 +23,7 @@ KIND = StageKind(
     colour="#9d755d",
 )
 
-MOST_OPTIONS = 64
+MAX_OPTIONS = 64
 
 
 def run(stage: Stage) -> None:
@@ -66,6 +66,6 @@ def run(stage: Stage) -> None:
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:
     """Return (n,) True for calibration rows; StageError if a question has too many options."""
-    if samples.n_options.max() > MOST_OPTIONS:
-        raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MOST_OPTIONS}")
+    if samples.n_options.max() > MAX_OPTIONS:
+        raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MAX_OPTIONS}")
     return calibrating_rows(samples, setting)

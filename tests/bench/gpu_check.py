@@ -48,7 +48,7 @@ PART_SECONDS = {"smolvlm-256m": 110, "suspicions": 130, "qwen2-vl-2b": 130, "qwe
 """Parts in the order in which they run, with their time limits in seconds."""
 QUICK_PARTS = ("smolvlm-256m", "suspicions", "qwen2-vl-2b", "llava-1.5-7b")
 """One model of each family."""
-LEAST_SECONDS = 20
+MIN_SECONDS = 20
 """A part is not started with less time than this."""
 
 
@@ -127,7 +127,7 @@ def main() -> int:
         for parts in batches:
             left = 60 * chosen.minutes - (time.monotonic() - start)
             name, limit = " ".join(parts), min(left, sum(PART_SECONDS[part] for part in parts)) - 5
-            if limit < LEAST_SECONDS:
+            if limit < MIN_SECONDS:
                 print(f"skipped: {name}, {left:.0f} s left", flush=True)
                 results["skipped"].append(name)
                 continue

@@ -159,7 +159,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
             "registry.formats.text_tables:MAX_CELL": 64 * MIB,
         },
     ),
-    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"review.pages:LONGEST_BODY": 64 * 1024}),
+    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"review.pages:MAX_BODY_BYTES": 64 * 1024}),
     (
         "docs/explanation/reliability.md",
         "At most 200 mistakes of a spec are listed; a sweep or section has at most 500 points or entries",
@@ -170,18 +170,18 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     (
         "docs/reference/scoring.md",
         "With fewer than 5 groups that enter the value there is no interval",
-        {"scoring.limits:FEWEST_GROUPS": 5},
+        {"scoring.limits:MIN_GROUPS": 5},
     ),
     ("docs/reference/scoring.md", "with fewer than 10 answers of the rarer class", {"scoring.paired_tests:MIN_CLASS_ROWS": 10}),
     (
         "docs/reference/scoring.md",
         "fewer than 20 answers or 5 groups that calibrate",
-        {"scoring.calibration.fits:FEWEST_ROWS": 20, "scoring.calibration.fits:FEWEST_GROUPS": 5},
+        {"scoring.calibration.fits:MIN_ROWS": 20, "scoring.calibration.fits:MIN_GROUPS": 5},
     ),
     (
         "docs/reference/scoring.md",
         "fewer than 20 groups, a metric without a direction, a candidate undefined in over a tenth of the resamples",
-        {"scoring.rankings:FEWEST_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
+        {"scoring.rankings:MIN_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
     ),
     (
         "docs/explanation/statistics.md",
@@ -191,7 +191,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     (
         "docs/reference/scoring.md",
         "It takes perturbations of two modalities and 20 labelled groups of each of two",
-        {"results.attribution:FEWEST": 20},
+        {"results.attribution:MIN_LABELLED_GROUPS": 20},
     ),
 ]
 """Page, what it says, and the constants that hold it, of `qualm.runners` where no other package is named."""

@@ -45,7 +45,7 @@ FLOORS: dict[str, list[set[str]]] = {
 `__main__.py`, which starts it, imports what it likes."""
 BACK = {("qualm.runners.contracts.estimators", "qualm.runners.inference.nli")}
 """The one import that goes up: an estimator's context opens the NLI model that it asks for."""
-MOST = 30
+MAX_ENTRIES = 30
 """Entries of one folder, `__init__.py` among them."""
 MANY = {"registry/adapters", "registry/cards", "runners/plugins", "runners/contracts", "registry/data", "registry/store"}
 """Folders of as many entries as there are plugins, kinds of plugins, or datasets; with all below them."""
@@ -113,6 +113,8 @@ def test_a_level_can_be_taken_in_at_a_glance() -> None:
         for folder in path.parents:
             entries.setdefault(folder, set()).add(path.relative_to(folder).parts[0])
     full = {
-        f.as_posix(): len(names) for f, names in entries.items() if len(names) > MOST and not any(f.is_relative_to(many) for many in MANY)
+        f.as_posix(): len(names)
+        for f, names in entries.items()
+        if len(names) > MAX_ENTRIES and not any(f.is_relative_to(many) for many in MANY)
     }
     assert not full

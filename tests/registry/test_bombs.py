@@ -23,7 +23,7 @@ from qualm.registry.recordings.record import RecordingError
 from qualm.registry.recordings.tables import rows
 from tests.support.data.small_pictures import chunk
 
-MOST = 500 * 2**10
+MAX_KIB = 500 * 2**10
 """KiB of memory, whatever a file holds."""
 CHECK = """
 import sys
@@ -85,7 +85,7 @@ def test_little_is_held_of_a_file_that_claims_much(tmp_path: Path, name: str, ma
     assert done.returncode == 0 and done.stderr == "", done.stderr[-2000:]
     said, peak = done.stdout.splitlines()
     assert message in said
-    assert int(peak) < MOST
+    assert int(peak) < MAX_KIB
 
 
 def test_an_excel_table_that_unpacks_to_much_more_than_it_is(tmp_path: Path) -> None:

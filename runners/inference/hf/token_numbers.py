@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.inference.devices import to_double
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list
     by_row = []
     for row, ids in enumerate(answers):
         logprobs = torch.log_softmax(to_double(logits[row, logits.shape[1] - len(ids) :]), dim=-1)
-        by_row.append((logprobs.topk(k, dim=-1).values.clamp(min=LEAST_LOGPROB).flatten().tolist(), k))
+        by_row.append((logprobs.topk(k, dim=-1).values.clamp(min=MIN_LOGPROB).flatten().tolist(), k))
     return by_row
 
 

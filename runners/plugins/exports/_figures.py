@@ -25,7 +25,7 @@ ROW = 17.0
 """Height of a row of dots."""
 NARROW = 420.0
 """Width of a figure below which it has two panels per row."""
-MOST_METRICS = 12
+MAX_METRICS = 12
 DOTS = Marks("Filled", "Dot in a ring", "Lines")
 STEPS = 4
 """Approximate number of ticks of an axis from 0."""
@@ -125,7 +125,7 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
         raise NothingToDrawError("no metric reads answers alone")
-    metrics = [(m, better) for m, better in table.columns if m in of.metrics] if of.metrics else table.columns[:MOST_METRICS]
+    metrics = [(m, better) for m, better in table.columns if m in of.metrics] if of.metrics else table.columns[:MAX_METRICS]
     if not metrics:
         raise NothingToDrawError("none of these metrics reads answers alone")
     models = _sorted(table.rows, *metrics[0])

@@ -15,7 +15,7 @@ CELL, TALL = 31.0, 17.0
 STRONGEST = 0.6
 """Share of colour in the most extreme cell, on which black text stays readable."""
 UP, DOWN = (0, 114, 178), (213, 94, 0)
-LONGEST = 118.0
+MAX_HEAD_LENGTH = 118.0
 """Greatest length of a column's head."""
 
 
@@ -52,7 +52,7 @@ def _block(
     most: float,
     left: float,
 ) -> None:
-    head = min(LONGEST, max(len(v) for v in variants) * CHARACTER + 6)
+    head = min(MAX_HEAD_LENGTH, max(len(v) for v in variants) * CHARACTER + 6)
     top = drawing.height + head + 20
     for kind, of in itertools.groupby(enumerate(variants), key=lambda item: modality.get(item[1], "")):
         places = [place for place, _ in of]

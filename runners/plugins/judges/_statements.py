@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from qualm.runners.prompts.plain import clean_reply
 
-LONGEST = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a reply that are read, from its end: where it comes to its answer."""
 _CONTINUATION = re.compile(r"\n\s*(?:question|q|human|user|instruction|problem|input)\s*\d*\s*[:：]", re.IGNORECASE)
 """Start of a question that a base model adds itself."""
@@ -45,9 +45,9 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 def visible_reply(reply: str) -> str:
     """Return a reply without thoughts and follow-ups; a LaTeX box is added as "Answer: ...".
 
-    Only its last LONGEST characters are read. Chat tokens are dropped.
+    Only its last MAX_CHARACTERS characters are read. Chat tokens are dropped.
     """
-    text = clean_reply(_boxes_as_statements(reply[-LONGEST:]))
+    text = clean_reply(_boxes_as_statements(reply[-MAX_CHARACTERS:]))
     cut = _CONTINUATION.search(text.strip())
     return (text.strip()[: cut.start()] if cut and cut.start() else text).strip()
 

@@ -4,7 +4,7 @@ import re
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges.vqa import MOST_PERIODS, replace_marks
+from qualm.runners.plugins.judges.vqa import MAX_PERIODS, replace_marks
 
 CITES = ["tu2023how"]
 WORDS = {
@@ -34,5 +34,5 @@ def _judge(question: str, references: list[str], prediction: str) -> Judgement:
         return Judgement(rating=float(declines), pred_is_idk=declines)
     if len(references) != 1 or references[0] not in WORDS:
         return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
-    read = re.sub(r"\.(?!\d)", "", replace_marks(prediction), count=MOST_PERIODS).split(".")[0]
+    read = re.sub(r"\.(?!\d)", "", replace_marks(prediction), count=MAX_PERIODS).split(".")[0]
     return Judgement(rating=float(any(word in read for word in WORDS[references[0]])), pred_is_idk=declines)

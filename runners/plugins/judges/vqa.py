@@ -67,7 +67,7 @@ _MARK = f"[{re.escape(_MARKS)}]"
 _RUN = f"[ {re.escape(_MARKS)}]+"
 _BESIDE_ANOTHER = re.compile(f"(?<=[ {re.escape(_MARKS)}]){_MARK}|{_MARK}(?=[ {re.escape(_MARKS)}])")
 _BETWEEN_LETTERS = re.compile(f"(?<=[a-zA-Z]){_MARK}(?=[a-zA-Z])")
-MOST_PERIODS = 32
+MAX_PERIODS = 32
 """Maximum deleted periods: the original code passes `re.UNICODE`, which is 32, as `count`."""
 _WORDS = "zero one two three four five six seven eight nine ten"
 _DIGITS = {word: str(number) for number, word in enumerate(_WORDS.split())} | {"none": "0"}
@@ -105,7 +105,7 @@ def normalise(text: str, rule: Rule = "official") -> str:
     if rule == "evalai":
         text = text.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
     plain = _replace_runs_of_marks(text) if rule == "reliable" else replace_marks(text)
-    plain = re.sub(r"\.(?!\d)", "", plain, count=MOST_PERIODS)
+    plain = re.sub(r"\.(?!\d)", "", plain, count=MAX_PERIODS)
     words = [_DIGITS.get(w, w) for w in plain.lower().split()]
     return " ".join(_contractions().get(w, w) for w in words if w not in _ARTICLES)
 

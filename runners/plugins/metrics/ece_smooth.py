@@ -17,11 +17,11 @@ CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
 META = MetricMeta(higher_is_better=False, interval="own", compared_by="ece_debiased", row_by_row=True)
 WAVES = 256
-"""Cosines that stand for a smoothed function, with a bandwidth of LEAST the next one counts less than 1e-7; and places, the middles of as
+"""Cosines that stand for a smoothed function, of which the next one counts less than 1e-7 at MIN_BANDWIDTH; and places, the middles of as
 many equal parts of [0, 1], at which gaps are summed up."""
-LEAST = 0.0075
+MIN_BANDWIDTH = 0.0075
 """The smallest bandwidth."""
-FEW = 48
+FIRST_WAVES = 48
 """Waves that are summed at first."""
 OF_INTERVAL = 64
 STEPS = 14
@@ -74,18 +74,18 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
     """Return (B,) errors at the largest bandwidth below its error, and it; NaN without rows.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
-    meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
-    error there is not above the bandwidth.
+    meets the bandwidth, and by halves where that does not end soon. The search begins at a bandwidth for which FIRST_WAVES waves are
+    enough, and asks for more where the error there is not above the bandwidth.
 
     Args:
         means: gives (B, last - first) means of (correct - confidence) cos(pi k confidence), k = first..last - 1.
     """
-    size = (1 - LEAST) / 2**STEPS
-    spectrum = means(0, FEW)
+    size = (1 - MIN_BANDWIDTH) / 2**STEPS
+    spectrum = means(0, FIRST_WAVES)
     errors, low, high = np.full(len(spectrum), np.nan), np.zeros(len(spectrum), dtype=np.int64), np.full(len(spectrum), 2**STEPS)
     left = np.flatnonzero(~np.isnan(spectrum[:, 0]))
     # The error is no smaller than the mean gap.
-    place = np.floor((np.maximum(np.abs(spectrum[:, 0]), LAST_WAVE / (FEW - 1.5)) - LEAST) / size)
+    place = np.floor((np.maximum(np.abs(spectrum[:, 0]), LAST_WAVE / (FIRST_WAVES - 1.5)) - MIN_BANDWIDTH) / size)
     before = np.full((2, len(spectrum)), np.nan)
     for step in range(2 * STEPS):
         if not len(left):
@@ -93,7 +93,7 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
         if step >= STEPS:
             place[left] = (low[left] + high[left]) // 2
         here = np.clip(place[left], low[left] + (step > 0), high[left] - 1).astype(np.int64)
-        bandwidth = LEAST + size * here
+        bandwidth = MIN_BANDWIDTH + size * here
         needed = min(WAVES, math.ceil(1 + LAST_WAVE / bandwidth.min()))
         if (known := spectrum.shape[1]) < needed:
             spectrum = np.hstack([spectrum, means(known, needed)])
@@ -108,9 +108,9 @@ def _error_and_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, F
             slope = (at_bandwidth - before[1, left]) / (bandwidth - before[0, left])
             slope = np.where(np.isfinite(slope) & (slope <= 0), slope, 0.0)
         before[:, left] = bandwidth, at_bandwidth
-        place[left] = np.floor(((at_bandwidth - slope * bandwidth) / (1 - slope) - LEAST) / size)
+        place[left] = np.floor(((at_bandwidth - slope * bandwidth) / (1 - slope) - MIN_BANDWIDTH) / size)
         left = left[(high[left] - low[left] > 1) | np.isnan(errors[left])]
-    return errors, np.where(np.isnan(errors), np.nan, LEAST + size * low)
+    return errors, np.where(np.isnan(errors), np.nan, MIN_BANDWIDTH + size * low)
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:

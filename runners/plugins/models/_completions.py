@@ -6,7 +6,7 @@ A server shows only the `top_logprobs` likeliest tokens of each position. A valu
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.inference.hf.own_answer import SPELLINGS
 from qualm.runners.prompts.question import LETTERS
 
@@ -45,7 +45,7 @@ def true_probability(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
     """Return a lower bound of each position's entropy in nats, from the tokens shown."""
-    return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
+    return [-sum(math.exp(p) * p for p in top.values() if p > MIN_LOGPROB) for top in tops]
 
 
 def likeliest(
@@ -84,7 +84,7 @@ def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float],
 
     They should be of the model's own softmax. A temperature divides the distances between tokens.
     """
-    common = [token for token in cold if warm.get(token, LEAST_LOGPROB) > LEAST_LOGPROB]
+    common = [token for token in cold if warm.get(token, MIN_LOGPROB) > MIN_LOGPROB]
     if len(common) < 2:
         return False
     best = max(common, key=lambda token: cold[token])
@@ -96,7 +96,7 @@ def depends_on_temperature(cold: Mapping[str, float], warm: Mapping[str, float],
 
 def _summed_logprob(first_token_logprobs: Mapping[str, float], words: Iterable[str]) -> float | None:
     """Return the log of the words' summed probability; None if no such token is shown."""
-    logprobs = [p for token, p in first_token_logprobs.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
+    logprobs = [p for token, p in first_token_logprobs.items() if token.strip(_SPACES) in words and p > MIN_LOGPROB]
     if not logprobs:
         return None
     top = max(logprobs)

@@ -36,7 +36,7 @@ _STRANGE = re.compile(r"\A[^\w\"'“‘«„¿¡(]|[<>{}|\\→⇒]|[\[\]*_`](?=\
 """Marks that make a question unusable unless the original has them: remains of unknown markup."""
 _CAPITALS = re.compile(r"[A-Z]{2,8}\s*[:：]")
 """An unknown label: `INV: What is it?`."""
-LONGEST = 400
+MAX_ADDED_CHARACTERS = 400
 """Characters by which a rewritten question may be longer than the original."""
 
 
@@ -288,7 +288,7 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
         raise NoPairError("malformed reply")
     if is_doubtful(text, labels) or (_CAPITALS.match(text) and not _CAPITALS.match(question)):
         raise NoPairError("malformed reply")
-    if len(text) > len(question) + LONGEST:
+    if len(text) > len(question) + MAX_ADDED_CHARACTERS:
         raise NoPairError("too long")
     if normalise(text) == normalise(question):
         raise NoPairError("same question")

@@ -11,7 +11,7 @@ from qualm.runners.plugins.perturbations._levels import to_pixels
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
 
-SMALLEST = 2.0
+MIN_DEVIATION = 2.0
 """Standard deviation, in pixels of the smaller copy, that `fast` leaves to be blurred there: enough to hide its pixels."""
 
 
@@ -37,7 +37,7 @@ def blur(
     images = []
     for image in batch:
         sigma = min(to_pixels(radius, image, relative), 2.0 * max(image.size))
-        factor = min(int(sigma / SMALLEST), *image.size) if fast else 1
+        factor = min(int(sigma / MIN_DEVIATION), *image.size) if fast else 1
         images.append(_blurred(image, sigma, factor))
     return images
 

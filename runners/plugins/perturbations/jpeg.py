@@ -9,7 +9,7 @@ from PIL.Image import Image
 from qualm.registry.formats.pictures import decoded
 
 MODALITY = "image"
-_LARGEST = 65_500
+_MAX_SIDE = 65_500
 """Greatest side of a JPEG in pixels."""
 
 
@@ -34,7 +34,7 @@ def jpeg(
 
     images: list[Image | None] = []
     for image in batch:
-        if max(image.size) > _LARGEST:
+        if max(image.size) > _MAX_SIDE:
             images.append(None)
             continue
         file = io.BytesIO()

@@ -10,7 +10,7 @@ from qualm.runners.plugins.perturbations._levels import to_pixels
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
-_LARGEST = 2048
+_MAX_BLOCK = 2048
 """Beyond it Pillow's sums over a block exceed 32 bits, so blocks are averaged by columns first."""
 
 
@@ -42,7 +42,7 @@ def pixelate(
             images.append(small.resize(image.size, Resampling.NEAREST))
             continue
         side = max(1, round(min(to_pixels(k, image, relative), max(image.size))))
-        small = image.reduce(side) if side <= _LARGEST else image.reduce((side, 1)).reduce((1, side))
+        small = image.reduce(side) if side <= _MAX_BLOCK else image.reduce((side, 1)).reduce((1, side))
         blocks = small.resize((small.width * side, small.height * side), Resampling.NEAREST) if side > 1 else small
         images.append(blocks.crop((0, 0, width, height)))
     return images

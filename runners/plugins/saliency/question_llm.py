@@ -30,7 +30,7 @@ BATCH = 256
 """Questions asked about at a time."""
 NOTHING = "na"
 NO_NAME = (NOTHING, "n/a", "none")
-LONGEST = 16
+MAX_WORDS = 16
 """Greatest number of words of a name."""
 
 _CALLED = ("relevant object", "most relevant object", "salient object", "relevant thing", "object")
@@ -137,7 +137,7 @@ def read_name(reply: str) -> str:
         return NOTHING
     if not normalise(name):
         raise NoPairError("empty part")
-    if len(name.split()) > LONGEST:
+    if len(name.split()) > MAX_WORDS:
         raise NoPairError("name too long")
     return name
 

@@ -18,7 +18,7 @@ from qualm.runners.scoring.measuring.slices import CHANGED
 
 Row = dict[str, Any]
 
-MOST_ROWS = 120
+MAX_ROWS = 120
 NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTENCY: "HCC"}
 
 
@@ -55,13 +55,13 @@ def describe_hallucination_differences(tests: pl.DataFrame) -> str:
     clear = [r for r in rows if _is_clear(r)]
     several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
     whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
-    sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
+    sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MAX_ROWS], whose, strict=False))
     rest = "" if len(clear) == len(rows) else say.OTHERS_TIED if clear else say.ALL_MODALITIES_TIED
     return f"{f'Significant: {sentence}. ' if sentence else ''}{rest}"
 
 
 def modality_tests_table(tests: pl.DataFrame, results: Report) -> Sheet | None:
-    """Return a table of the first MOST_ROWS tests between modalities; None without tests."""
+    """Return a table of the first MAX_ROWS tests between modalities; None without tests."""
     if tests.is_empty():
         return None
     rows = [
@@ -74,12 +74,12 @@ def modality_tests_table(tests: pl.DataFrame, results: Report) -> Sheet | None:
             number(r["p_adjusted"], 4),
             ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else say.STATISTICALLY_TIED,
         ]
-        for r in tests.head(MOST_ROWS).to_dicts()
+        for r in tests.head(MAX_ROWS).to_dicts()
     ]
     note = say.MODALITY_TESTS_NOTE
-    if tests.height > MOST_ROWS:
+    if tests.height > MAX_ROWS:
         where = visible(results.stage.inputs.get("modality_comparisons") or "", 200)
-        note += say.THE_FIRST_SHOWN.format(shown=MOST_ROWS, n=tests.height, where=where)
+        note += say.THE_FIRST_SHOWN.format(shown=MAX_ROWS, n=tests.height, where=where)
     return Sheet(say.MODALITY_TESTS, [*say.MODALITY_TEST_COLUMNS], rows, note=note, wordy=True)
 
 

@@ -30,9 +30,9 @@ from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.scoring.families import stars
 from qualm.runners.scoring.measuring.slices import CHANGED
 
-MOST = 40
+MAX_GRIDS = 40
 """Grids of one kind; beyond them the page would grow without being read."""
-MOST_ROWS = 60
+MAX_ROWS = 60
 
 
 def perturbed(results: Report) -> dict[str, Any] | None:
@@ -63,9 +63,9 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     content = {
         "gallery": gallery(results),
         "answers": [(question, text) for question, text in found if not text.startswith(say.NOT_ANSWERED)],
-        **{name: heats[:MOST] for name, heats in drawn.items()},
+        **{name: heats[:MAX_GRIDS] for name, heats in drawn.items()},
         "compared": modality_tests_table(compared_means, results),
-        "hcc_by_kind": figures[:MOST],
+        "hcc_by_kind": figures[:MAX_GRIDS],
         "tests": tested.sheet(order, about),
         "blame": _attribution_grids(attributions, validated_models(agreement)),
         "blamed": _agreement_sheet(agreement, results),
@@ -76,7 +76,7 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     }
     if not any(content.values()):
         return None
-    rest = {name: _not_shown(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
+    rest = {name: _not_shown(len(heats), MAX_GRIDS, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
     unanswered = [(question, text.removeprefix(say.NOT_ANSWERED)) for question, text in found if text.startswith(say.NOT_ANSWERED)]
     return {**content, "rest": rest, "unanswered": unanswered, "unscored": _unscored(unscored)}
 
@@ -208,9 +208,9 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Report) -> Sheet | None:
             number(r["floor"]),
             f"{r['n']:,}",
         ]
-        for r in agreement.head(MOST_ROWS).to_dicts()
+        for r in agreement.head(MAX_ROWS).to_dicts()
     ]
-    rest = _not_shown(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
+    rest = _not_shown(agreement.height, MAX_ROWS, "rows", results.stage.inputs.get("blames"))
     note = say.ATTRIBUTION_NOTE.format(fits=rest).strip()
     return Sheet(say.ATTRIBUTION_ACCURACY, [*say.ATTRIBUTION_COLUMNS], rows, note=note)
 
@@ -219,13 +219,13 @@ def _stability(frame: pl.DataFrame, results: Report) -> Sheet | None:
     if frame.is_empty():
         return None
     rows = []
-    for r in frame.head(MOST_ROWS).to_dicts():
+    for r in frame.head(MAX_ROWS).to_dicts():
         one, other = (f"{visible(r['model_' + s], 40)} on {visible(r['dataset_' + s], 40)}" for s in "ab")
         by = [_ranked_by(r[f"metric_{s}"]) for s in "ab"]
         first, second = (one, other) if by[0] == by[1] else (f"{one}: {by[0]}", by[1])
         interval = between(r, 2) or say.NO_INTERVAL
         rows.append([by[0] if by[0] == by[1] else say.TWO_METRICS, first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
-    note = (say.RANK_STABILITY_NOTE + _not_shown(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))).strip()
+    note = (say.RANK_STABILITY_NOTE + _not_shown(frame.height, MAX_ROWS, "pairs", results.stage.inputs.get("rank_stability"))).strip()
     return Sheet(say.RANK_STABILITY, ["ranked by", "first", "second", "τ-b", "interval", "estimators"], rows, note=note, wordy=True)
 
 
@@ -242,11 +242,11 @@ def _modality_means_table(frame: pl.DataFrame, results: Report) -> Sheet | None:
     cells = {(r["model"], r["dataset"], r["metric"], r["slice"], r["variant"]): r for r in rows.to_dicts()}
     columns = [v for v in (CLEAN, *MODALITIES) if any(k[4] == v for k in cells)]
     keys = list(dict.fromkeys(k[:4] for k in cells))
-    body = [[_means_heading(*key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MOST_ROWS]]
+    body = [[_means_heading(*key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MAX_ROWS]]
     note = say.MODALITY_MEANS
-    if any(metric.startswith("coverage") for _, _, metric, _ in keys[:MOST_ROWS]):
+    if any(metric.startswith("coverage") for _, _, metric, _ in keys[:MAX_ROWS]):
         note += say.MODALITY_COVERAGE
-    note += _not_shown(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
+    note += _not_shown(len(keys), MAX_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet(say.METRICS_BY_MODALITY, ["model · dataset · metric", *columns], body, note=note)
 
 

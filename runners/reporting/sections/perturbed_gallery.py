@@ -21,7 +21,7 @@ from qualm.runners.reporting.thumbnails import small
 
 SIDE = 192
 """Longer side of an image on the page, in pixels."""
-MOST = 36
+MAX_VARIANTS = 36
 """Variants that are shown."""
 MODELS = 3
 """Models whose answers are shown."""
@@ -98,14 +98,14 @@ def _chosen(results: Report, dataset: str, model: str, answers: pl.DataFrame) ->
 
 
 def _tiles(results: Report, name: str, sample_id: str, answers_by_model: dict[str, dict[str, str]]) -> list[Tile]:
-    """Return the tiles of the clean question and of up to MOST variants, by modality."""
+    """Return the tiles of the clean question and of up to MAX_VARIANTS variants, by modality."""
     stage = results.stage
     there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in answers_by_model.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
     dataset = DatasetFolder(name, Path(stage.inputs["datasets"][name]))
     row = next(i for i, s in enumerate(dataset.samples) if s["sample_id"] == sample_id)
     clean = dataset.item(row)
-    selection = entries[: MOST + 1]
+    selection = entries[: MAX_VARIANTS + 1]
     variants = zip(selection, read_variants(selection, stage.inputs.get("perturbed")), strict=True)
     tiles = [
         _tile(entry.get("plugin") or "", variant, variant.item(dataset, row), clean, stage.seed, answers_by_model)

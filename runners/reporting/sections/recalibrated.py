@@ -16,9 +16,9 @@ from qualm.runners.reporting.text import Label, between, display_name, number, r
 from qualm.runners.scoring.calibration.fits import RAW
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
-from qualm.runners.scoring.rankings import FEWEST_GROUPS
+from qualm.runners.scoring.rankings import MIN_GROUPS
 
-NOTE = say.RECALIBRATED_NOTE.format(needed=FEWEST_GROUPS)
+NOTE = say.RECALIBRATED_NOTE.format(needed=MIN_GROUPS)
 
 
 def recalibrated(results: Report) -> list[Sheet]:

@@ -17,12 +17,12 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.compared_modalities import describe_modality_differences
 from qualm.runners.reporting.sections.perturbed_by_modality import describe_detection, describe_hallucination
 from qualm.runners.reporting.text import aside, between, display_name, number, percent, rounded, visible
-from qualm.runners.results.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
+from qualm.runners.results.attribution import GROUP, GROUP_AND_KIND, MIN_LABELLED_GROUPS, beats_the_floor
 from qualm.runners.results.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 from qualm.runners.runtime.marks import excludes_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 
-UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=FEWEST)
+UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=MIN_LABELLED_GROUPS)
 
 
 def answer_questions(

@@ -14,12 +14,12 @@ from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.runtime.stage import StageError
 
-MOST_ROWS, MOST_COLUMNS = 200, 24
+MAX_ROWS, MAX_COLUMNS = 200, 24
 """Most rows and columns of a table that are shown."""
 
 
 def shown_tables(results: Report) -> list[Sheet]:
-    """Return a table per Parquet file that the spec's own stages show, cut to MOST_ROWS rows.
+    """Return a table per Parquet file that the spec's own stages show, cut to MAX_ROWS rows.
 
     Raises:
         StageError: a file is not a table.
@@ -34,7 +34,7 @@ def _sheet(caption: str, path: Path) -> Sheet:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StageError(f"{path}: expected a table in Parquet: {error}") from None
-    part = frame[:MOST_ROWS, :MOST_COLUMNS]
+    part = frame[:MAX_ROWS, :MAX_COLUMNS]
     cut = part.shape != frame.shape
     note = (
         say.ROWS_AND_COLUMNS.format(rows=part.height, n_rows=frame.height, columns=part.width, n_columns=frame.width, path=path)

@@ -27,7 +27,7 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits, clip_to_bounds, difference_bounds, limits
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
-from qualm.runners.scoring.rankings import DEFINED, FEWEST_GROUPS, Candidate, Ranked, family_of, p_values, ranked
+from qualm.runners.scoring.rankings import DEFINED, MIN_GROUPS, Candidate, Ranked, family_of, p_values, ranked
 
 CALIBRATORS = "calibrators"
 
@@ -75,7 +75,7 @@ class Comparisons:
         times = min((len(one.measured.resampled) for one in ones), default=0)
         groups = min((one.measured.groups or 0 for one in ones), default=0)
         usable = [one for one in ones if times and (~np.isnan(one.measured.resampled[:times])).mean() >= DEFINED]
-        if groups < FEWEST_GROUPS or len(usable) < 2:
+        if groups < MIN_GROUPS or len(usable) < 2:
             return None
         candidates = []
         for one in usable:
@@ -145,8 +145,8 @@ def difference(a: MeasuredCalibrator, b: MeasuredCalibrator, level: float) -> Li
     units = min(a.measured.groups or 0, b.measured.groups or 0)
     calibrating = min((m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None), default=None)
     fewest = units if calibrating is None else min(units, calibrating)
-    if fewest < ends_of.FEWEST_GROUPS:
-        return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.FEWEST_GROUPS}")
+    if fewest < ends_of.MIN_GROUPS:
+        return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.MIN_GROUPS}")
     with_jackknife = len(a.measured.deleted) == len(b.measured.deleted)
     deleted = b.measured.deleted - a.measured.deleted if with_jackknife else np.empty(0)
     ends = limits("t", value, drawn, deleted, units, level, calibrating)

@@ -50,7 +50,7 @@ NODES = 24
 NODES_OF_PART = 128
 """Number of nodes for a part of the questions, which has few thresholds and few groups."""
 WINDOW = 64
-AT_ONCE, CHUNK = 64_000_000, 64
+MAX_NUMBERS, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
 
 
@@ -122,7 +122,7 @@ class Redraw:
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         """Yield int8 (b, n) `covered` and `set_size` of b resamples; needs question parts."""
-        if resamples.times * len(self.truth) > AT_ONCE:
+        if resamples.times * len(self.truth) > MAX_NUMBERS:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
 

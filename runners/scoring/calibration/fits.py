@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.calibration.drawing import FirstResamples, HeldDraws
-from qualm.runners.scoring.calibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
+from qualm.runners.scoring.calibration.kinds import MIN_PROBABILITY, Ints, KindOfAnswers, Method, log_odds
 from qualm.runners.scoring.last_value import LastValue
 
 RAW = "raw"
 """Stands for the confidence as it is, on the rows that do not calibrate."""
-FEWEST_ROWS, FEWEST_GROUPS = 20, 5
+MIN_ROWS, MIN_GROUPS = 20, 5
 """That calibrate: with fewer there is no fit."""
 WITH_A_FIT = "`isotonic`, `venn_abers` and `platt: {prior_correction: true}` always have one"
-AT_ONCE = 4_000_000
+MAX_NUMBERS = 4_000_000
 """Numbers that one call of a calibrator returns, and that are kept of all resamples."""
 Bools = NDArray[np.bool_]
 
@@ -77,7 +77,7 @@ class Recalibration:
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Yield {name: recalibrated (b, n)}, b resamples at a time; NaN where rows calibrate."""
-        if resamples.times * len(self.calibrates) > AT_ONCE:
+        if resamples.times * len(self.calibrates) > MAX_NUMBERS:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
         return iter(self._last.get(source, lambda: list(self._chunks(resamples)), second_key=resamples.times))
@@ -85,7 +85,7 @@ class Recalibration:
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Yield recalibrated (b, n) columns, NaN where rows calibrate, b resamples at a time."""
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
-        step, before = max(1, AT_ONCE // max(1, width)), 0
+        step, before = max(1, MAX_NUMBERS // max(1, width)), 0
         for block in resamples.blocks():
             # Blocks of resamples are cut further, for each resample has (n,) columns of its own here.
             for start in range(0, len(block.counts), step):
@@ -274,7 +274,7 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
     width = max(theirs.shape[1], mine.shape[1])
     wide = [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=np.nan) for p in (theirs[fit], mine[read])]
     with np.errstate(divide="ignore"):
-        logs = [np.log(np.maximum(of, LEAST)) for of in wide]
+        logs = [np.log(np.maximum(of, MIN_PROBABILITY)) for of in wide]
     right = (np.arange(width) == fitted_on.truth[fit][:, None]).astype(np.float64)
     right_option = np.where(np.isnan(own.correct[read]), -1, truth[read])
     return KindOfAnswers(method, fit, logs[0], right, read, logs[1], right_option, fitted_on.held)
@@ -287,10 +287,10 @@ def why_no_fit(part: KindOfAnswers, groups: Ints) -> str:
     if part.held is not None:
         whose, who = (f"{of} of split `val` that are not scored" for of in ("answers to questions", "groups of questions"))
         remedy = "give the dataset a larger split `val`, or take part of the scored questions: `fit: half`"
-    if len(part.rows) < FEWEST_ROWS:
-        return f"{len(part.rows)} {whose}: a fit needs {FEWEST_ROWS}; {remedy}"
-    if (there := len(np.unique(groups[part.rows]))) < FEWEST_GROUPS:
-        return f"{there} {who}: a fit needs {FEWEST_GROUPS}, whatever the number of answers; {remedy}"
+    if len(part.rows) < MIN_ROWS:
+        return f"{len(part.rows)} {whose}: a fit needs {MIN_ROWS}; {remedy}"
+    if (there := len(np.unique(groups[part.rows]))) < MIN_GROUPS:
+        return f"{there} {who}: a fit needs {MIN_GROUPS}, whatever the number of answers; {remedy}"
     if not part.of_options and (one := {0.0: "wrong", 1.0: "right"}.get(float(part.right.mean()))):
         return (
             f"every answer that calibrates is {one}, so there is nothing to learn; ask {'easier' if one == 'wrong' else 'harder'} questions"

@@ -17,7 +17,7 @@ from qualm.runners.contracts.returned import call_plugin, check_array
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.calibration.drawing import HeldDraws
 
-LEAST = 1e-300
+MIN_PROBABILITY = 1e-300
 Ints = NDArray[np.int64]
 
 
@@ -125,6 +125,6 @@ def _spread(values: Floats, rows: Ints, n: int) -> Floats:
 
 def log_odds(p: Floats) -> Floats:
     """Return log(p / (1 - p)), finite: 0 counts as 1e-300, 1 as the largest double below it."""
-    least, most = LEAST, float(np.nextafter(1.0, 0.0))
+    least, most = MIN_PROBABILITY, float(np.nextafter(1.0, 0.0))
     inside = np.clip(p, least, most)
     return np.asarray(np.log(inside) - np.log1p(-inside))

@@ -11,15 +11,15 @@ from qualm.runners.contracts.grouped_weights import Floats
 
 STEPS, HALVINGS = 60, 30
 CLOSE = 1e-11
-AT_ONCE = 4_000_000
+MAX_NUMBERS = 4_000_000
 """Numbers of one intermediate array."""
 SEPARATED = 1e4
 """Slopes beyond this, in standard deviations of the score, are those of right and wrong that a threshold separates: no loss is least."""
 
 
 def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
-    """Yield slices of rows of (B, n) weights, AT_ONCE / `numbers_per_resample` rows each."""
-    step = max(1, AT_ONCE // max(1, numbers_per_resample))
+    """Yield slices of rows of (B, n) weights, MAX_NUMBERS / `numbers_per_resample` rows each."""
+    step = max(1, MAX_NUMBERS // max(1, numbers_per_resample))
     return (weights[i : i + step] for i in range(0, len(weights), step))
 
 

@@ -13,7 +13,7 @@ from qualm.runners.runtime.records import RowGroups
 
 Key = tuple[str, str, str]
 CELL = ("model", "dataset", "variant")
-AT_ONCE = 4
+MAX_KEPT_GROUPS = 4
 """Row groups that stay in memory with all their cells: cells are mostly smaller than a group, and asked for in their order."""
 
 
@@ -60,7 +60,7 @@ class ByCell:
 
     def _cells_of(self, place: int) -> dict[Key, pa.Table]:
         if place not in self._recent:
-            while len(self._recent) >= AT_ONCE:
+            while len(self._recent) >= MAX_KEPT_GROUPS:
                 # Dictionaries keep the order of insertion: the first is the oldest.
                 del self._recent[next(iter(self._recent))]
             group = self._groups.read(place)

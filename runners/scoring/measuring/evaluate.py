@@ -35,14 +35,14 @@ from qualm.runners.scoring.cells import (
     PAIRED_UNCERTAINTY,
     Cell,
 )
-from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
+from qualm.runners.scoring.limits import MIN_GROUPS, effective_units
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.measuring.selection import RowSelection, ScoredRows, has_all
 from qualm.runners.scoring.undefined import why_no_rows, why_no_value
-from qualm.runners.scoring.unscored import MANY, why_column_missing, why_unscored
+from qualm.runners.scoring.unscored import STATED_SHARE, why_column_missing, why_unscored
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
@@ -233,7 +233,7 @@ def _task(selection: RowSelection, metric: Metric, readings: Readings, value: fl
     n, arrays = rows.n, [rows.columns[name] for name in metric.reads]
     left = ~rows.scored & rows.counted
     unscored = int(left.sum())
-    many = unscored and unscored >= MANY * (n + unscored)
+    many = unscored and unscored >= STATED_SHARE * (n + unscored)
     left_out = why_unscored(cell.reasons, metric.reads, {k: v[left] for k, v in rows.taken.items()}, rows.universe[left]) if many else ""
     why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, rows.n_questions)
     if n and math.isnan(value):
@@ -347,8 +347,8 @@ def _fill_in_groups(
     else:
         groups = min(_distinct(group[of]) for of in parts)
         measured.units = min(effective_units(group[of]) for of in parts)
-    if groups < FEWEST_GROUPS <= measured.groups:
-        measured.rare = f"{groups} of {measured.groups:,} groups {what}: an interval needs {FEWEST_GROUPS}"
+    if groups < MIN_GROUPS <= measured.groups:
+        measured.rare = f"{groups} of {measured.groups:,} groups {what}: an interval needs {MIN_GROUPS}"
 
 
 def _distinct(codes: NDArray[np.int64]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.runtime.precision import round_result
-from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, clip_to_bounds, critical, degrees_of_freedom, limits, standard_error
+from qualm.runners.scoring.limits import FLAT, MIN_GROUPS, Limits, clip_to_bounds, critical, degrees_of_freedom, limits, standard_error
 from qualm.runners.scoring.measuring.macro import ValueEstimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, or_null
 
@@ -106,7 +106,7 @@ def interval_columns(measured: Measured, ends: Limits, level: float) -> dict[str
     fixed = Limits()
     if measured.given is not None and printed:
         fixed = _interval(_at_threshold(measured), level, measured.groups or 0)
-    enough = measured.null_test is not None and not np.isnan(measured.value) and (measured.groups or 0) >= FEWEST_GROUPS
+    enough = measured.null_test is not None and not np.isnan(measured.value) and (measured.groups or 0) >= MIN_GROUPS
     p_null, null = measured.null_test() if measured.null_test is not None and enough else (None, None)
     return {
         "n_groups": measured.groups,
@@ -141,10 +141,10 @@ def _at_threshold(one: Measured) -> Measured:
 def _why_none(one: Measured, groups: int) -> str:
     if one.why_no_interval:
         return one.why_no_interval
-    if groups < FEWEST_GROUPS:
-        return f"{groups} scored group{'s' * (groups != 1)}: an interval needs {FEWEST_GROUPS}"
-    if one.calibrating is not None and one.calibrating < FEWEST_GROUPS:
-        return f"{one.calibrating} groups that calibrate: an interval needs {FEWEST_GROUPS}"
+    if groups < MIN_GROUPS:
+        return f"{groups} scored group{'s' * (groups != 1)}: an interval needs {MIN_GROUPS}"
+    if one.calibrating is not None and one.calibrating < MIN_GROUPS:
+        return f"{one.calibrating} groups that calibrate: an interval needs {MIN_GROUPS}"
     if not len(one.resampled) and not one.unread:
         return "no resamples"
     undefined = int(np.isnan(one.resampled).sum())
@@ -152,6 +152,6 @@ def _why_none(one: Measured, groups: int) -> str:
         return f"undefined in {undefined} of {len(one.resampled)} resamples"
     if one.rare:
         return one.rare
-    if one.units is not None and one.units < FEWEST_GROUPS:
-        return f"effective number of groups {one.units:.1f}: an interval needs {FEWEST_GROUPS}"
+    if one.units is not None and one.units < MIN_GROUPS:
+        return f"effective number of groups {one.units:.1f}: an interval needs {MIN_GROUPS}"
     return "undefined if some groups are left out" if np.isnan(one.deleted).any() else ""

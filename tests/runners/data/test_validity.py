@@ -3,7 +3,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from qualm.runners.data.answers import LEAST_LOGPROB, MAX_ENTROPY, SCHEMA, drop_invalid, find_invalid, nullify_invalid
+from qualm.runners.data.answers import MAX_ENTROPY, MIN_LOGPROB, SCHEMA, drop_invalid, find_invalid, nullify_invalid
 
 
 def parts(*rows):
@@ -16,7 +16,7 @@ def parts(*rows):
     [
         ("logprobs", [-1.0, 0.0], True, "answer"),
         ("logprobs", [0.1], False, "answer"),
-        ("logprobs", [LEAST_LOGPROB + 1], True, "answer"),
+        ("logprobs", [MIN_LOGPROB + 1], True, "answer"),
         ("logprobs", [-9999.0], False, "answer"),
         ("logprobs", [-1.0, math.nan], False, "draw 1"),
         ("logprobs", [5.0], True, "image_divergence"),

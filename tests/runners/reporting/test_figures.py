@@ -12,7 +12,7 @@ import pytest
 
 from qualm.registry.sample import UNCERTAINTIES
 from qualm.runners.reporting import figures
-from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, figure_id
+from qualm.runners.reporting.figures import MAX_PANELS, Figure, Panel, figure_id
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import made_results, score
 
@@ -20,9 +20,9 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "figures.json"
 
 
 def test_of_too_many_panels_the_first_are_shown_and_that_is_said():
-    figure = Figure("t", "c", [Panel(str(i), "") for i in range(MOST_PANELS + 1)]).trimmed()
-    assert len(figure.panels) == MOST_PANELS and figure.caption == f"c The first {MOST_PANELS} of {MOST_PANELS + 1} panels are shown."
-    assert Figure("t", "c", [Panel("", "")] * MOST_PANELS).trimmed().caption == "c"
+    figure = Figure("t", "c", [Panel(str(i), "") for i in range(MAX_PANELS + 1)]).trimmed()
+    assert len(figure.panels) == MAX_PANELS and figure.caption == f"c The first {MAX_PANELS} of {MAX_PANELS + 1} panels are shown."
+    assert Figure("t", "c", [Panel("", "")] * MAX_PANELS).trimmed().caption == "c"
 
 
 def test_names_of_drawings_are_safe_and_their_own():

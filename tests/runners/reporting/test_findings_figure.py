@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.sample import RANKINGS
 from qualm.runners.reporting import charts
-from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
+from qualm.runners.reporting.findings_figure import MAX_ROWS, findings_figure
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.stages.report import render
@@ -109,29 +109,29 @@ def test_what_could_not_be_compared_stands_where_its_value_belongs(results: Any,
 
 @pytest.mark.parametrize("further", [0, 4])
 def test_estimators_stand_beside_chance_and_the_best_of_many_are_shown(results: Any, drawn: list[Any], further: int) -> None:
-    names = [f"luq@size={i}" for i in range(MOST_ROWS - _others(results) + further)]
+    names = [f"luq@size={i}" for i in range(MAX_ROWS - _others(results) + further)]
     results.rankings = frame(ranked(results, "estimators", "auroc", names, 3, results.models[0]), RANKINGS)
     figure = findings_figure(results)
     assert figure is not None
     (rows, reference) = drawn[-1]
-    assert reference == 0.5 and len(rows) == MOST_ROWS
+    assert reference == 0.5 and len(rows) == MAX_ROWS
     compared = [row["row"] for row in rows if row["low"] is not None]
-    assert compared == [f"LUQ@size={i}" for i in range(MOST_ROWS - _others(results))], "behind those of which a better value is known"
+    assert compared == [f"LUQ@size={i}" for i in range(MAX_ROWS - _others(results))], "behind those of which a better value is known"
     assert figure.title == "Models and estimators, the best first" and "Dashed: chance." in figure.caption
-    shown = f"The best {MOST_ROWS} of up to {MOST_ROWS + further} rows are shown; the leaderboard has all."
+    shown = f"The best {MAX_ROWS} of up to {MAX_ROWS + further} rows are shown; the leaderboard has all."
     assert (shown in figure.caption) == ("are shown" in figure.caption) == (further > 0)
     assert figure.panels[-1].note == f"{len(names)} estimators of {results.models[0]}"
 
 
 def test_estimators_that_rank_uncertain_questions_have_a_panel_of_their_own(results: Any, drawn: list[Any]) -> None:
     rows = ranked(results, "models", accuracy(results), results.models[:2], 0)
-    for metric, n in (("auroc", MOST_ROWS + 1), ("auroc_uncertain", 2 * MOST_ROWS)):
+    for metric, n in (("auroc", MAX_ROWS + 1), ("auroc_uncertain", 2 * MAX_ROWS)):
         rows += ranked(results, "estimators", metric, [f"luq@size={i}" for i in range(n)], 1, results.models[0])
     results.rankings = frame(rows, RANKINGS)
     figure = findings_figure(results)
     assert figure is not None and figure.title == "Models and estimators, the best first" and figure.broad
     assert [panel.title.partition(" · ")[2] for panel in figure.panels] == ["accuracy ↑", "AUROC ↑", "AUROC uncertain ↑"]
-    assert [reference for _, reference in drawn] == [None, 0.5, 0.5] and f"up to {2 * MOST_ROWS} rows are shown" in figure.caption
+    assert [reference for _, reference in drawn] == [None, 0.5, 0.5] and f"up to {2 * MAX_ROWS} rows are shown" in figure.caption
 
 
 def _others(results: Any) -> int:

@@ -287,7 +287,7 @@ def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
     stage = fabricate(n=30).stage(examples=24)
     large, page = made(stage)
     assert sum(t == "article" for t, _ in page.elements) == 24 and "examples are shown" not in page.text
-    monkeypatch.setattr(html, "MOST_BYTES", len(large.encode()) - 1)
+    monkeypatch.setattr(html, "MAX_BYTES", len(large.encode()) - 1)
     text, page = made(stage)
     safe(text, page)
     assert "12 of 24 examples are shown, so that the page stays below" in page.text
@@ -296,14 +296,14 @@ def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
 
 
 def test_a_page_is_written_however_large(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "MOST_BYTES", 1)
+    monkeypatch.setattr(html, "MAX_BYTES", 1)
     _, page = made(fabricate(n=30).stage(examples=24))
     assert "3 of 24 examples are shown" in page.text
     assert sum(t == "article" for t, _ in page.elements) == 3
 
 
 def test_the_table_of_a_breakdown_is_bounded(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "MOST_LINES", 5)
+    monkeypatch.setattr(figures, "MAX_LINES", 5)
     _, page = made(fabricate(n=30).stage())
     assert "The table has the first 5 of these rows' 6 lines; all are in" in page.text
 

@@ -26,9 +26,9 @@ def test_why_there_is_none(data, why):
 
 
 def test_a_picture_that_is_too_large(monkeypatch):
-    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 799)
+    monkeypatch.setattr(thumbnails, "MAX_PIXELS", 799)
     assert decoded(png())[1].startswith("image too large to show")
-    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 800)
+    monkeypatch.setattr(thumbnails, "MAX_PIXELS", 800)
     assert decoded(png())[1] == ""
 
 

@@ -17,7 +17,7 @@ import pytest
 from qualm.compiler.viewing.serving import open_browser
 from qualm.runners.review import page
 from qualm.runners.review.journal import ReviewJournal
-from qualm.runners.review.pages import LONGEST_BODY, LONGEST_QUERY, Guard, ServedPage
+from qualm.runners.review.pages import MAX_BODY_BYTES, MAX_QUERY_CHARACTERS, Guard, ServedPage
 from qualm.runners.review.pool import read_pool
 from qualm.runners.review.session import ReviewSession
 from tests.support.data.tiny_pairs import write_pairs
@@ -185,7 +185,7 @@ def test_no_file_of_this_machine_is_read(running: ServedPage) -> None:
 
 def test_a_body_is_no_longer_than_a_decision(running: ServedPage) -> None:
     route = secret(running) + "/gradio_api/queue/join"
-    assert ask(running, route, "POST", b"{" + b" " * LONGEST_BODY, Content_Type="application/json")[0] == 413
+    assert ask(running, route, "POST", b"{" + b" " * MAX_BODY_BYTES, Content_Type="application/json")[0] == 413
 
 
 @pytest.mark.parametrize("head", ["Content-Length: 60000000", "Content-Length: -1", "Transfer-Encoding: chunked"])
@@ -239,15 +239,15 @@ def passed(path: str = "/token/", body: Sequence[bytes] = (b"",), query: bytes =
         ({}, 200),
         ({"path": "/token"}, 200),
         ({"path": "/token/config"}, 200),
-        ({"query": b"x" * LONGEST_QUERY}, 200),
-        ({"query": b"x" * (LONGEST_QUERY + 1)}, 404),
+        ({"query": b"x" * MAX_QUERY_CHARACTERS}, 200),
+        ({"query": b"x" * (MAX_QUERY_CHARACTERS + 1)}, 404),
         ({"path": "/token/assets/../x"}, 404),
         ({"method": "PUT"}, 404),
         ({"path": "/tokeN/"}, 403),
         ({"body": [b"x" * 2**15] * 2}, 200),
         ({"body": [b"x" * 2**15, b"x" * 2**15, b"x"]}, 413),
-        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(LONGEST_BODY).encode())]}, 200),
-        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(LONGEST_BODY + 1).encode())]}, 413),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(MAX_BODY_BYTES).encode())]}, 200),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(MAX_BODY_BYTES + 1).encode())]}, 413),
         ({"headers": [(b"host", b"localhost:80"), (b"content-length", b"9" * 5000)]}, 413),
         ({"headers": [(b"host", b"localhost:80"), (b"content-length", b"+5")]}, 413),
         ({"headers": [(b"host", b"localhost:80"), (b"host", b"localhost:80")]}, 403),

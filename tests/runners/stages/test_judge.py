@@ -21,7 +21,7 @@ def _here(tmp_path, monkeypatch, request):
     """However many answers are taken at a time, and judged together."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(judge, "_SLICE", request.param[0])
-    monkeypatch.setattr(judge_queue, "AT_ONCE", request.param[1])
+    monkeypatch.setattr(judge_queue, "MAX_ANSWERS", request.param[1])
 
 
 def sample(name, **more):

@@ -35,7 +35,7 @@ def test_the_page_is_published_counted_and_the_same_twice(fabric):
 
 
 def test_five_mebibytes_are_the_most():
-    assert page.MOST_BYTES == 5 * 1024 * 1024
+    assert page.MAX_BYTES == 5 * 1024 * 1024
 
 
 def test_every_template_is_an_asset_of_the_stage_or_of_the_section_that_it_is_of():

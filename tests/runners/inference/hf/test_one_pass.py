@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.contracts.models import PARTS, Decoding, ModelError, Request, draw_part
 from qualm.runners.inference.hf import one_pass, rows
 from qualm.runners.inference.hf.sampling import uniforms
@@ -209,7 +209,7 @@ def test_top_logprobs(said, plain_logits):
         p = logits.log_softmax(1)
         (k,) = map(int, parts["top_logprobs"].numbers)
         assert k == min(20, p.shape[1])
-        expected = p.sort(descending=True).values[:, :k].clamp(min=LEAST_LOGPROB).flatten().tolist()
+        expected = p.sort(descending=True).values[:, :k].clamp(min=MIN_LOGPROB).flatten().tolist()
         assert parts["top_logprobs"].logprobs == pytest.approx(expected, abs=LIMIT)
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.special import log_softmax, rel_entr, softmax
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, top_tokens, uniform_divergences
 
 
@@ -40,7 +40,7 @@ def test_the_likeliest_tokens_are_sorted_and_a_ruled_out_one_has_the_least_logpr
     raw = torch.tensor([[[0.0, 1.0, 2.0, -torch.inf], [3.0, 0.0, 0.0, 0.0]], [[0.0] * 4, [1.0] * 4]])
     (two, k), (one, _), (none, _) = top_logprobs(torch.cat([raw, raw[:1]]), [[0, 1], [2], []])
     assert (k, none) == (4, [])
-    assert two[:4] == pytest.approx([*np.log(softmax([2.0, 1.0, 0.0])), LEAST_LOGPROB])
+    assert two[:4] == pytest.approx([*np.log(softmax([2.0, 1.0, 0.0])), MIN_LOGPROB])
     assert two[4:] == pytest.approx(np.log(softmax([3.0, 0, 0, 0]))) and one == pytest.approx([np.log(1 / 4)] * 4)
     many, k = top_logprobs(torch.arange(50.0)[None, None], [[0]])[0]
     assert k == 20 and many == pytest.approx(np.log(softmax(np.arange(50.0)))[:-21:-1])

@@ -4,7 +4,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from qualm.runners.plugins.metrics.ece_smooth import (
-    LEAST,
+    MIN_BANDWIDTH,
     STEPS,
     WAVES,
     _error_and_bandwidth,
@@ -79,7 +79,7 @@ def test_waves_are_cosines():
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
 def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
     spectrum = np.random.default_rng(2).normal(0, spread, (40, WAVES)) / (1 + np.arange(WAVES)) ** 0.3
-    low, high = np.full(40, LEAST), np.ones(40)
+    low, high = np.full(40, MIN_BANDWIDTH), np.ones(40)
     for _ in range(STEPS):
         middle = (low + high) / 2
         above = smoothed(spectrum, middle) > middle

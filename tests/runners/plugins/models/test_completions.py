@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.plugins.models._completions import (
     depends_on_temperature,
     least_entropies,
@@ -14,7 +14,7 @@ from qualm.runners.plugins.models._completions import (
 
 
 def test_letters_are_added_up_over_their_spellings():
-    tops = [{"A": math.log(0.2), " A": math.log(0.1), "B": math.log(0.3), "AB": math.log(0.1), "C": LEAST_LOGPROB - 1}]
+    tops = [{"A": math.log(0.2), " A": math.log(0.1), "B": math.log(0.3), "AB": math.log(0.1), "C": MIN_LOGPROB - 1}]
     assert option_logits(tops, 2) == pytest.approx([math.log(0.3), math.log(0.3)])
     assert option_logits(tops, 4) == "C, D not among the 5 likeliest first tokens; a larger `logprobs` shows more"
     assert option_logits([], 1).startswith("A not among the 0 likeliest")
@@ -28,11 +28,11 @@ def test_yes_and_true():
     assert true_probability([{"True": 0.0, " True": -17.0}]) == 1.0, "servers round"
     assert true_probability([{"Yes": -0.1}]).startswith("True not among the 1")
     assert true_probability([{"True": math.log(0.5), " True": -2000.0}]) == pytest.approx(0.5), "however far apart they are"
-    assert true_probability([{"True": LEAST_LOGPROB}]).startswith("True not among"), "which says that there is none"
+    assert true_probability([{"True": MIN_LOGPROB}]).startswith("True not among"), "which says that there is none"
 
 
 def test_the_part_of_the_entropy_that_is_shown():
-    assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": LEAST_LOGPROB - 999}, {}]) == pytest.approx(
+    assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": MIN_LOGPROB - 999}, {}]) == pytest.approx(
         [math.log(2), 0, 0]
     )
 
@@ -43,7 +43,7 @@ def test_whether_a_server_divides_log_probabilities_by_the_temperature():
         depends_on_temperature(cold, warm, 0.5) and not depends_on_temperature(cold, cold, 0.5) and depends_on_temperature(warm, cold, 2.0)
     )
     assert not depends_on_temperature(cold, cold, 1.0), "at temperature 1 nothing tells"
-    assert not depends_on_temperature(cold, {"a": -0.1, "b": LEAST_LOGPROB}, 0.5), "one token has no distances"
+    assert not depends_on_temperature(cold, {"a": -0.1, "b": MIN_LOGPROB}, 0.5), "one token has no distances"
     assert depends_on_temperature({"a": 0.0, "b": -1000.0}, {"a": -0.1, "b": -2.6}, 0.7), "temperature 0 taken at its word"
 
 

@@ -420,16 +420,16 @@ def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate:
 
 
 def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 1)
+    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MAX_GRIDS", 1)
     fabric = fabricate()
     found = perturbed(read_report(study(fabric)))
     assert found is not None and len(found["modalities"]) == 1
     assert found["rest"] == {"modalities": "", "urr": "", "hcc": "", "kinds": ""}
-    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 0)
+    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MAX_GRIDS", 0)
     found = perturbed(read_report(fabric.stage(variants=VARIANTS)))
     assert found is not None
     assert found["rest"]["modalities"] == f"The first 0 of 1 grids are shown. All are in {fabric.inputs['modality_scores']}."
-    monkeypatch.setattr("qualm.runners.reporting.figures.MOST_ROWS", 2)
+    monkeypatch.setattr("qualm.runners.reporting.figures.MAX_ROWS", 2)
     page = report.render(read_report(fabric.stage(variants=VARIANTS))).decode()
     assert "rows are shown; all are in" in page
 

@@ -104,7 +104,7 @@ def test_what_a_stage_has_made_is_shown_from_its_folder(fabricate: Callable[...,
 
 
 def test_only_so_many_are_shown_and_the_rest_is_counted(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(module, "MAX_VARIANTS", 1)
     found = shown(fabricate().stage(variants=BLUR))
     assert len(found.tiles) == 2 and found.there == 2
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qualm.runners.reporting.sections.shown_tables import MOST_COLUMNS, MOST_ROWS, shown_tables
+from qualm.runners.reporting.sections.shown_tables import MAX_COLUMNS, MAX_ROWS, shown_tables
 from qualm.runners.runtime.stage import StageError
 from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.test_report import made
@@ -27,9 +27,9 @@ def test_a_table_as_it_is(tmp_path: Path) -> None:
 
 def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
     path = str(tmp_path / "long.parquet")
-    pl.DataFrame({f"c{i}": range(MOST_ROWS + 1) for i in range(MOST_COLUMNS + 1)}).write_parquet(path)
+    pl.DataFrame({f"c{i}": range(MAX_ROWS + 1) for i in range(MAX_COLUMNS + 1)}).write_parquet(path)
     (sheet,) = shown_tables(results({"one": {"best": "Long"}}, {"one": {"best": path}}))
-    assert len(sheet.rows) == MOST_ROWS and len(sheet.header) == len(sheet.rows[0]) == MOST_COLUMNS
+    assert len(sheet.rows) == MAX_ROWS and len(sheet.header) == len(sheet.rows[0]) == MAX_COLUMNS
     assert sheet.note == f"200 of 201 rows and 24 of 25 columns; all are in {path}."
 
 

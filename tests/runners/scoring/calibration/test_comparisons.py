@@ -12,7 +12,7 @@ from qualm.runners.scoring.calibration.comparisons import Comparisons, MeasuredC
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
-from qualm.runners.scoring.rankings import FEWEST_GROUPS
+from qualm.runners.scoring.rankings import MIN_GROUPS
 from tests.runners.stages import test_score as small
 from tests.support.projects.scored import rows_of
 
@@ -222,6 +222,6 @@ def test_a_column_has_as_many_resamples_and_groups_as_the_one_with_fewest():
     for ones in ([a, b], [b, a]):
         column = found._column(cell, part, "ece", "held", False, ones)
         assert column is not None and len(column[0].highest) == 40
-    b.measured.groups = FEWEST_GROUPS - 1
+    b.measured.groups = MIN_GROUPS - 1
     assert found._column(cell, part, "ece", "held", False, [a, b]) is None
     assert found._column(cell, part, "ece", "held", False, []) is None

@@ -118,7 +118,7 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
     covered, size = (np.concatenate([columns[name] for columns in chunks]) for name in ("covered", "set_size"))
     assert all(kept is made for kept, made in zip(one.each(resamples), chunks, strict=True)), "made once for all slices"
     for most, is_kept in ((12 * n, True), (12 * n - 1, False)):
-        monkeypatch.setattr("qualm.runners.scoring.calibration.conformal_draws.AT_ONCE", most)
+        monkeypatch.setattr("qualm.runners.scoring.calibration.conformal_draws.MAX_NUMBERS", most)
         again = list(one.each(resamples))
         assert [kept is made for kept, made in zip(again, chunks, strict=True)] == [is_kept] * 3, "or anew where they are many"
         assert all((kept["covered"] == made["covered"]).all() for kept, made in zip(again, chunks, strict=True))

@@ -256,7 +256,7 @@ def test_each_resample_has_the_fit_of_the_rows_that_it_draws(monkeypatch):
     assert len(drawn) == 20
     kept = list(found.each(some))
     for most, is_kept in ((20 * N, True), (20 * N - 1, False)):
-        monkeypatch.setattr(fits, "AT_ONCE", most)
+        monkeypatch.setattr(fits, "MAX_NUMBERS", most)
         assert (next(found.each(some)) is kept[0]) is is_kept, "all are kept where they are few"
     weights = np.concatenate([np.asarray(block) for block in some.blocks()]).astype(int)
     read = ~CALIBRATES & ~np.isnan(scores.confidence)
@@ -275,11 +275,11 @@ def test_resamples_are_fitted_some_at_a_time_each_by_its_own_draw(held, monkeypa
     assert found.groups(resamples) == len(np.unique(groups))
     counts, group = np.concatenate([block.counts for block in resamples.blocks()]), GROUPS
     blocks = SimpleNamespace(blocks=lambda: iter([Weights(counts[:25], group), Weights(counts[25:], group)]))
-    monkeypatch.setattr(fits, "AT_ONCE", 4 * N - 1)
+    monkeypatch.setattr(fits, "MAX_NUMBERS", 4 * N - 1)
     apart = [columns["confidence"] for columns in found._chunks(blocks)]
     assert [len(columns) for columns in apart] == [3] * 8 + [1] + [3] * 5
     np.testing.assert_allclose(np.concatenate(apart), found._columns(Weights(counts, group), N, 0)["confidence"])
-    monkeypatch.setattr(fits, "AT_ONCE", N - 1)
+    monkeypatch.setattr(fits, "MAX_NUMBERS", N - 1)
     assert {len(columns["confidence"]) for columns in found._chunks(blocks)} == {1}, "one at least"
 
 

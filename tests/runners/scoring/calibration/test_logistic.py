@@ -132,6 +132,6 @@ def test_slopes_between_two_ends(right, largest):
 def test_however_many_resamples_are_computed_at_once_the_values_are_the_same(monkeypatch, at_once):
     """Fewer numbers than there are answers, those of three resamples, and more than of all."""
     expected = temperatures(LOGITS, TARGET, WEIGHTS), sigmoids(SCORE, RIGHT, WEIGHTS, True)
-    monkeypatch.setattr(newton, "AT_ONCE", at_once)
+    monkeypatch.setattr(newton, "MAX_NUMBERS", at_once)
     for found, one in zip((temperatures(LOGITS, TARGET, WEIGHTS), sigmoids(SCORE, RIGHT, WEIGHTS, True)), expected, strict=True):
         np.testing.assert_allclose(found, one, rtol=1e-9)
