@@ -349,9 +349,10 @@ def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> b
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
+    from scipy.special import bdtrc
+
     chance = 0.0 if dtype == "float64" else min(1.0, 4 * _NOISE * ROUNDING.get(dtype, ROUNDING["bfloat16"]) * tokens)
-    below = math.fsum(math.comb(checked, k) * chance**k * (1 - chance) ** (checked - k) for k in range(branched))
-    return 1 - below < CHANCE
+    return bool(bdtrc(branched - 1, checked, chance) < CHANCE)
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:

@@ -113,3 +113,8 @@ def test_how_many_branches_rounding_explains():
     assert not too_many_branches(0, 100, 16, "float64") and too_many_branches(1, 100, 16, "float64")
     assert not too_many_branches(1, 20, 16, "float32") and too_many_branches(3, 20, 16, "float32")
     assert not too_many_branches(20, 20, 16, "bfloat16"), "of 16 tokens at half precision every draw may"
+
+
+def test_branches_of_thousands_of_draws_are_counted():
+    """Binomial coefficients of so many draws exceed the largest float."""
+    assert not too_many_branches(600, 5000, 2000, "float32") and too_many_branches(600, 5000, 16, "float32")
