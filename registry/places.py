@@ -18,7 +18,7 @@ def is_checkout(root: Path) -> bool:
 
 
 def project_folder(folder: str) -> Path | None:
-    """Return the path of `folder` in the user's project; None outside any or in our clone.
+    """Return `folder` in the user's project; None outside a project or in Qualm's checkout.
 
     Args:
         folder: from the root, such as `runners/plugins/metrics`.

@@ -67,7 +67,7 @@ def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
 
 
 def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
-    """Return per position the texts of its likeliest tokens; or ImplausibleReason.
+    """Return a list of token texts per position; ImplausibleReason if not lists of texts.
 
     >>> top_token_texts([["a", ""], ["b"]]), top_token_texts([["a", 1]])
     ([['a', ''], ['b']], "not lists of texts: [['a', 1]]")
@@ -96,7 +96,7 @@ def option_logits(values: Any) -> list[float] | ImplausibleReason:
 
 
 def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """Return one log-probability per option, -inf as -10,000 or less; or a reason.
+    """Return one log-probability per option, -inf as min(0, others) - 10,000; or a reason.
 
     >>> option_log_probabilities([0.00001, float("-inf")]), option_log_probabilities([1.0, 0.0])
     ([0.0, -10000.0], 'a log-probability above 0: 1.0')

@@ -27,7 +27,7 @@ def reads_choices(judge: Plugin) -> bool:
 
 
 def reads_open(judge: Plugin) -> bool:
-    """Return whether a judge rates open questions: all but those for choices alone."""
+    """Return whether a judge rates open questions: False only if it is for choices alone."""
     return not reads_choices(judge) or "open" in judge.declares.get("READS", ())
 
 
@@ -37,7 +37,7 @@ def field_of(column: str) -> str:
 
 
 def judge_of(column: str) -> str | None:
-    """Return JUDGE of a `rated_by_` or `marked_by_` column, "" for the scoring one; else None.
+    """Return JUDGE of a `rated_by_JUDGE` or `marked_by_JUDGE/MARK` column (maybe ""); or None.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)
@@ -87,7 +87,7 @@ def signals(column_names: Iterable[str]) -> frozenset[str]:
 
 
 def drawn_from(column: str) -> str:
-    """Return the GENERATIONS column behind a column of sampled answers; else "".
+    """Return the GENERATIONS column that a column in DRAWN or UNDER reads; "" for others.
 
     >>> drawn_from("draw_texts"), drawn_from("draw_logprobs_under_blur"), drawn_from("text")
     ('text', 'token_logprobs', '')

@@ -44,7 +44,7 @@ def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
 
 
 def declares_by_argument(plugin: Plugin) -> bool:
-    """Return whether one of a plugin's declarations depends on an argument."""
+    """Return whether a plugin's declaration in BY_ARGUMENT depends on an argument."""
     return any(isinstance(plugin.declares.get(name), Mapping) for name in BY_ARGUMENT)
 
 

@@ -17,7 +17,7 @@ NAMES = "registry/entries/names.yaml"
 
 @dataclass(frozen=True)
 class ForeignName:
-    """A method's names elsewhere, with its plugin here or the reason for none."""
+    """Names of a method in other tools, with its plugin in Qualm or advice if it has none."""
 
     kind: str
     names: str
@@ -58,7 +58,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def find_by_name(name: str) -> list[tuple[str, str]]:
-    """Return (kind, spec value) of plugins with this name here or in other tools, or [].
+    """Return (kind, spec value) of plugins with this name in Qualm or other tools, or [].
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """
@@ -84,7 +84,7 @@ def nearest(name: str) -> list[tuple[str, str]]:
 
 
 def folded(name: str) -> str:
-    """Return a name in lower case without any but letters and digits.
+    """Return a name in lower case with only its letters and digits.
 
     >>> folded("Eigen-Score")
     'eigenscore'

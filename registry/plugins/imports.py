@@ -93,7 +93,7 @@ def facts(text: str, path: Path, name: str) -> Facts:
 
 
 class ModuleNeeds(NamedTuple):
-    """The file of a module, and what it needs itself."""
+    """File, imported modules and asset files of one module, not followed recursively."""
 
     path: Path
     modules: tuple[str, ...]

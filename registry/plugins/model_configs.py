@@ -16,7 +16,7 @@ _KINDS = {
 
 
 def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the language model's part of a model's config, or the whole config."""
+    """Return a config's `text_config` mapping; the whole config if there is none."""
     own = config.get("text_config")
     return own if isinstance(own, Mapping) else config
 

@@ -373,7 +373,7 @@ def _entry_points() -> Any:
 
 
 def installed_plugin(module: str) -> tuple[str, str] | None:
-    """Return (kind, name) of another package's module that an entry point names; else None."""
+    """Return (kind, name) of the first entry point that names `module`; None if none does."""
     points = ((kind, point) for kind in KINDS for point in _entry_points().select(group=f"qualm.{kind}"))
     # By the text, since a malformed entry point has no `module`.
     return next(((kind, point.name) for kind, point in points if point.value.partition(":")[0].strip() == module), None)

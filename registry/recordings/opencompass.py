@@ -105,7 +105,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _numbered(details: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (number as text, question) of a result's `details`, list or object."""
+    """Yield (number as text, question) of `details`: its items, or its entries of numeric key."""
     pairs = enumerate(details) if isinstance(details, list) else details.items() if isinstance(details, Mapping) else ()
     yield from ((str(key), value) for key, value in pairs if _QUESTION.fullmatch(str(key)))
 

@@ -32,7 +32,7 @@ FORMATS = (
 
 @dataclass(frozen=True)
 class RecordingFile:
-    """One file of a recording, with format and the (run, task) pairs it answers."""
+    """One file of a recording: path, format, and the (run, task) pairs that select it."""
 
     path: Path
     format: str
@@ -147,7 +147,7 @@ def _refuse_aggregates(source: Path) -> None:
 
 
 def task_of(part: RecordingFile, run: str | None) -> str:
-    """Return the longest task name of a file, under `run` or any run."""
+    """Return the longest of a file's task names for `run`, or for any run if it is None."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
 

@@ -129,7 +129,7 @@ def _signals(cell: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """A row's image cell in an input table: image files, a pointer, or a fault."""
+    """A row's image cell in an input table: image files, the row that has them, or a fault."""
 
     id: str
     index: str

@@ -88,7 +88,7 @@ def _build(root: Path, place: Path, repo: Any = None) -> Any:
 
 
 def object_path(store: Path, md5: str) -> Path:
-    """Return where a cache or local remote keeps the object with this MD5."""
+    """Return the path of the object with this MD5 in a cache or local remote."""
     return store / "files" / "md5" / md5[:2] / md5[2:]
 
 
@@ -189,7 +189,7 @@ def lies_in(folder: Path, path: Path) -> bool:
 
 
 def is_cached(folder: Path, target: Path) -> bool:
-    """Return whether a resolved path is in the DVC cache of the folder's project.
+    """Return whether a resolved path lies below the DVC cache folder of the folder's project.
 
     The file need not exist.
     """

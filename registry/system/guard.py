@@ -28,7 +28,7 @@ class Guarded:
             self.write(text)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is this stream or the one behind it; absl needs that at exit."""
+        """Return whether `other` is this stream or the wrapped one; absl needs that at exit."""
         return other is self or other is self.rich_proxied_file
 
     def __hash__(self) -> int:
