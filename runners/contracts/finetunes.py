@@ -13,12 +13,12 @@ from qualm.runners.runtime.stage import Stage
 
 
 class FinetuneError(Exception):
-    """Data or a base model cannot be used for training; the message says why."""
+    """Error that data or a base model cannot be used for training; the message says why."""
 
 
 @dataclass(frozen=True)
 class FinetuneContext:
-    """Inputs of a fine-tuning recipe beside the spec's parameters."""
+    """Run-time inputs of a fine-tuning recipe: dataset folders, seed, base models, stage."""
 
     datasets: Mapping[str, Path]
     """Dataset -> folder of its `data` stage."""

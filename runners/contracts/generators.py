@@ -10,7 +10,7 @@ from qualm.runners.runtime.settings import Settings
 
 
 class GeneratorError(Exception):
-    """A generator cannot be opened, or fails; earlier replies are kept."""
+    """Error that a generator cannot be opened, or fails; earlier replies are kept."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Rewriter(Protocol):
     """A generator that rewrites questions about scenes."""
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: Any) -> Any:
-        """Return the question made invalid, subjective, ambiguous or unanswerable, or None."""
+        """Return a `Rewrite` of the question by `kind` (inv, sbj, amb, ive); None if impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +91,4 @@ class Reply:
 
 
 class NoPairError(Exception):
-    """No pair can be made of a reply; the message is a short reason, which is counted."""
+    """Error that a reply gives no pair; the message is a short reason, which is counted."""

@@ -11,7 +11,7 @@ _NO_MARKS: Mapping[str, float] = MappingProxyType({})
 
 
 class JudgeError(Exception):
-    """A judge cannot be opened, or fails; the message says why and what to do."""
+    """Error that a judge cannot be opened, or fails; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

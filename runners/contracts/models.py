@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class ModelError(Exception):
-    """A model cannot be loaded or used; the message says why and what to do."""
+    """Error that a model cannot be loaded or used; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class ModelContext:
-    """Inputs of a model plugin beside the spec's parameters."""
+    """Run-time inputs of a model plugin: label, folder of files, dtype and settings."""
 
     label: str
     folder: Path | None = None

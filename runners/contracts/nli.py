@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class NliError(Exception):
-    """An NLI model cannot be opened, or fails; earlier results are kept."""
+    """Error that an NLI model cannot be opened, or fails; earlier results are kept."""
 
 
 @dataclass

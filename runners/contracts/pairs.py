@@ -25,12 +25,12 @@ MIN_RATE = 0.25
 
 
 class PairError(Exception):
-    """No pairs can be made; the message says what was expected and what to do."""
+    """Error that no pairs can be made; says what was expected and what to do."""
 
 
 @dataclass
 class PairContext:
-    """Inputs of a pair recipe beside the spec's parameters, and its counters."""
+    """Run-time inputs of a pair recipe (datasets, seed, settings, limit), and its counters."""
 
     datasets: Mapping[str, Path]
     seed: int

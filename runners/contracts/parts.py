@@ -45,7 +45,7 @@ def draw_of(part: str) -> int:
 
 
 def internal_parts(column: str, n_draws: int) -> list[str]:
-    """Return the names of the parts that fill a column of hidden states or attention.
+    """Return part names of a column of internals: one per sampled answer, or one if greedy.
 
     >>> internal_parts("draw_hidden_states/0.5/answer_last", 2)
     ['hidden_states/0.5/answer_last 1', 'hidden_states/0.5/answer_last 2']

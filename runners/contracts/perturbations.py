@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class PerturbError(Exception):
-    """A perturbation cannot be made; the message says why and what to do."""
+    """Error that a perturbation cannot be made; the message says why and what to do."""
 
 
 @dataclass
