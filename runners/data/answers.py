@@ -66,7 +66,7 @@ MAX_ATTEMPTS = 5
 
 
 class LostError(Exception):
-    """Stored answers have disappeared."""
+    """Error that stored answers have disappeared."""
 
 
 def base_key(model: str, engine: str, prompt: str, pixels: str | None, question: str) -> bytes:
@@ -109,7 +109,7 @@ def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> byte
 
 
 def subject_digest(answer: Part, sampled_answers: Sequence[str] = ()) -> bytes:
-    """Return the SHA-256 of what a signal is about: greedy answer and sampled answers."""
+    """Return the SHA-256 of the greedy answer and sampled answers that a signal is about."""
     return hashlib.sha256(json.dumps([answer.text, answer.tokens, list(sampled_answers)], separators=(",", ":")).encode()).digest()
 
 
@@ -140,7 +140,7 @@ class StoredAnswers(ABC):
     """
 
     def __init__(self, folder: Path, sources: dict[str, Segments], workers: int = 0) -> None:
-        """Index the segments of all `sources`; those of `folder` count first.
+        """Index the segments of all `sources`; for repeated keys, `folder` takes precedence.
 
         Args:
             folder: preferred for repeated keys.
@@ -266,7 +266,7 @@ class Store(StoredAnswers):
         super().__init__(folder, {folder.name: self._segments}, workers)
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Store parts of answers, of these names, durably; impossible numbers become undefined."""
+        """Store named parts of answers under `keys`, durably; impossible numbers become null."""
         self.add(to_rows(keys, names, parts))
 
     def add(self, whole: pa.Table) -> None:
@@ -282,7 +282,7 @@ class Store(StoredAnswers):
         self._mark.touch()
 
     def refresh(self) -> None:
-        """Read again which segments exist, as others may have written or merged some."""
+        """Index the segments again if other processes have written or merged some."""
         if self._listed() != sorted(self._names):
             self._open()
 

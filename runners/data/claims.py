@@ -14,7 +14,7 @@ MARKS = {"1": "uncertain", "0": "certain"}
 
 
 class ClaimError(Exception):
-    """A subset expression that cannot be evaluated for a sample."""
+    """Error that a subset expression cannot be evaluated for a sample."""
 
 
 def claims_function(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:

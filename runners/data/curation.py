@@ -43,7 +43,7 @@ Lone = Literal["drop", "keep"]
 
 
 class CurationError(Exception):
-    """A malformed table of decisions; the message names line and expectation."""
+    """Error of a malformed table of decisions; the message names line and expectation."""
 
 
 @dataclass(frozen=True, order=True)

@@ -32,7 +32,7 @@ from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
 class BrokenSampleError(Exception):
-    """A sample whose image cannot be read; the message names both."""
+    """Error that a sample's image cannot be read; the message names both."""
 
 
 SHOWN = 4

@@ -27,7 +27,7 @@ AnswerSet = tuple[str, str, str]
 
 
 class LabelError(Exception):
-    """A malformed file of labels; the message names the line, what was expected and what came."""
+    """Error of a malformed file of labels; names the line, what was expected and what came."""
 
 
 @dataclass(frozen=True)

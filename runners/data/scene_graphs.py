@@ -11,7 +11,7 @@ from qualm.registry.scenes.world import LEVELS, Scene
 
 
 class SceneGraphError(Exception):
-    """Missing or malformed scene graphs; the message names the file and what to do."""
+    """Error of missing or malformed scene graphs; names the file and what to do."""
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
