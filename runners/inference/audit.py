@@ -60,7 +60,7 @@ class PartResult:
 
     @property
     def apart(self) -> int:
-        """Return how many recomputed answer parts differ; branched ones only if too many branched."""
+        """Return the number of differing parts, plus the branched ones if the result failed."""
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
@@ -99,7 +99,7 @@ class FolderResult:
 
     @property
     def why(self) -> str:
-        """Return the sentence for the mark of a failed folder; call it for failed ones only."""
+        """Return the reason for which a failed folder is refused; call it for failed ones only."""
         kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
         largest = max(part.largest for part in self.parts.values() if part.failed)
         return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
@@ -192,7 +192,7 @@ class _Drawn(NamedTuple):
 
 
 class _Shelf(StoredAnswers):
-    """Stored answers of a model, those of one folder first; new parts stay in memory."""
+    """Stored answers of a model, with precedence to one folder; new parts stay in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
         self.recomputed: dict[bytes, Part] = {}
@@ -210,7 +210,7 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
 
 
 def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
-    """Return {folder name: holding} of those with answers of an asker's model and engine."""
+    """Return the holdings, by folder name, with answers of an asker's model and engine."""
     wanted = (asker.model.digest, asker.engine.identity)
     return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
 
@@ -264,7 +264,7 @@ class Lots(Generic[Stratum, Item]):
     """Random sample of fixed size from each stratum, drawn while items are added."""
 
     def __init__(self, seed: int, per_stratum: int) -> None:
-        self._seed, self._most = f"{seed} ".encode(), per_stratum
+        self._seed, self._per_stratum = f"{seed} ".encode(), per_stratum
         self._heaps: dict[Stratum, list[tuple[int, Item]]] = {}
         self._ranks: dict[Stratum, set[int]] = {}
 
@@ -272,11 +272,11 @@ class Lots(Generic[Stratum, Item]):
         """Add an item, once per key; a stratum keeps those of lowest key hash, up to a maximum."""
         rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
         heap, ranks = self._heaps.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
-        if rank in ranks or (len(heap) == self._most and rank < heap[0][0]):
+        if rank in ranks or (len(heap) == self._per_stratum and rank < heap[0][0]):
             return
         ranks.add(rank)
         heapq.heappush(heap, (rank, item))  # ranks differ, so items are never compared
-        if len(heap) > self._most:
+        if len(heap) > self._per_stratum:
             ranks.discard(heapq.heappop(heap)[0])
 
     def draw(self, total: int) -> dict[Stratum, list[Item]]:
@@ -345,7 +345,7 @@ def compare_parts(part: str, stored: Part, computed: Part, dtype: str) -> PartDi
 
 
 def too_many_branches(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Return whether more of `checked` answers of `tokens` tokens branched than rounding can.
+    """Return whether more of `checked` answers branched than rounding of `tokens` explains.
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
