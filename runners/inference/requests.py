@@ -122,7 +122,7 @@ class _Decoded:
 
 
 class Asker:
-    """Makes a stage's requests for all samples and variants, and the keys of their answers."""
+    """Builder of a stage's requests for all samples and variants, and of their answers' keys."""
 
     def __init__(
         self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage

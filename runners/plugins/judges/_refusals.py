@@ -340,7 +340,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplyAbstention:
-    """Two facts about a reply: does it abstain, and does it hedge?"""
+    """Result of reading a reply for abstention: does it abstain, and does it hedge?"""
 
     abstains: bool
     hedges: bool
