@@ -33,7 +33,7 @@ WINDOW = 32
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sample variants (places) of which the same parts are computed in one batch."""
+    """Sample variants (places) for which a model computes the same answer parts in one batch."""
 
     parts: tuple[str, ...]
     places: tuple[Place, ...]
@@ -43,7 +43,7 @@ class Batch:
         return ", ".join(self.parts)
 
     def cut(self, size: int) -> list[Batch]:
-        """Return this batch split into batches of at most `size` questions, in order."""
+        """Return this batch split into batches of at most `size` sample variants, in order."""
         return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
 
 
@@ -63,7 +63,7 @@ class Work:
         return self.limits.get(batch.kind, len(batch.places))
 
     def halve(self, batch: Batch) -> None:
-        """Limit batches of this kind to half of this batch's size, at least 1; write it to disk."""
+        """Limit batches of this kind to half of this batch's size, at least 1; save it to `notes`."""
         self.limits[batch.kind] = max(1, len(batch.places) // 2)
         if self.notes is not None:
             _write(self.notes, self.limits)
@@ -79,7 +79,7 @@ class AnswerTask:
 
 @dataclass
 class Lookup:
-    """Wanted parts of a stage's answers by state: missing, stored, or repeated."""
+    """Missing parts of a stage's answers as tasks; counts of stored and of repeated parts."""
 
     missing: list[AnswerTask]
     """In the order of the tables, each part once."""
@@ -239,7 +239,7 @@ def _write(path: Path, value: Any) -> None:
 
 
 def plan_folder(stage: Stage) -> Path:
-    """Return the folder that holds a stage's plan."""
+    """Return the folder of a stage's plan files."""
     return PLANS / f"{stage.spec}.{stage.name}"
 
 

@@ -37,7 +37,7 @@ class DeviceMemory(Protocol):
     """Usable bytes."""
 
     def used(self) -> int:
-        """Return the bytes in use now."""
+        """Return the device's bytes that tensors of this process occupy."""
 
     def peak(self, work: Callable[[], Any]) -> int:
         """Run a function; return the peak of the device's bytes in use meanwhile."""

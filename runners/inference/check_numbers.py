@@ -116,7 +116,7 @@ def log_probabilities(tested: ModelUnderTest) -> CheckResult:
     worst = 0.0
     for case, parts in zip(tested.cases, tested.baseline, strict=True):
         logits = tested.plain.logits(tested.request(case).prompt, case.image, parts[ANSWER].tokens or [])
-        worst = max(worst, *_forced(logits[:-1], parts[ANSWER]))
+        worst = max(worst, *_forced_distances(logits[:-1], parts[ANSWER]))
     return judge_difference(
         "log-probabilities", worst, tested.limits, "log-probabilities and entropies of greedy answers against a plain forward pass",
         "the port's cache, positions or masks differ between prefill and decoding; do not use its log-probabilities",
@@ -153,7 +153,7 @@ def draws(tested: ModelUnderTest) -> CheckResult:
             for row, token, number in zip(shares, tokens, numbers, strict=False):
                 end = float(row[: token + 1].sum())
                 worst = max(worst, end - float(row[token]) - number, number - end)
-            worst = max(worst, *_forced(logits, part))
+            worst = max(worst, *_forced_distances(logits, part))
     what = "random numbers outside their token's interval, and log-probabilities of draws"
     return judge_difference("draws", max(worst, 0.0), tested.limits, what, "see log-probabilities", "")
 
@@ -269,7 +269,9 @@ def said_confidence(tested: ModelUnderTest) -> CheckResult:
         prompt = tested.model.render(verbalisation(case.question, answer_parts[ANSWER].text or "", case.image is not None), silent=True)
         logits = tested.plain.logits(prompt, case.image, part.tokens or [])[:-1]
         worst = max(
-            worst, *_forced(logits, part), *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True))
+            worst,
+            *_forced_distances(logits, part),
+            *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)),
         )
     return judge_difference(
         "said confidence", worst, tested.limits, "log-probabilities of the reply against the whole prompt", "see continuation"
@@ -302,8 +304,8 @@ def own_answer(tested: ModelUnderTest) -> CheckResult:
     )
 
 
-def _forced(logits: torch.Tensor, part: Part) -> Iterable[float]:
-    """Return 0.0, then a part's log-probability and entropy distances from those of `logits`."""
+def _forced_distances(logits: torch.Tensor, part: Part) -> Iterable[float]:
+    """Return 0.0 and a part's distances from `logits`: its log-probabilities, then entropies."""
     logprobs, entropies = forced_numbers(logits, part.tokens or [])
     return [0.0, *map(distance, part.logprobs or [], logprobs), *map(distance, part.entropies or [], entropies)]
 

@@ -48,7 +48,7 @@ def torch_device(name: str, dtype: str | None = None) -> str:
 
 
 def double_device(name: str) -> str:
-    """Return the torch device for float64 computation: the CPU where `device` resolves to MPS."""
+    """Return the torch device for float64 computation: that of `name`, or the CPU for MPS."""
     device = torch_device(name)
     return "cpu" if device.partition(":")[0] == "mps" else device
 
@@ -69,7 +69,7 @@ def check_device(name: str) -> None:
 
 @cache
 def speed_up_cpu() -> None:
-    """Make networks on a CPU faster, with equal results, by settings of this process."""
+    """Set this process to use SDPA's grouped-query attention and to keep freed memory."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()
 

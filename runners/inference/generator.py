@@ -18,7 +18,7 @@ Chat = Sequence[Message]
 
 
 class CachedGenerator:
-    """A text generator with a cache of replies; `counters` counts sent and stored ones."""
+    """A text generator with a reply cache; counts computed, stored and rejected replies."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings

@@ -194,7 +194,7 @@ def _answering() -> Any:
 
 
 class Loader:
-    """Encodes batches for the model on threads, before the model needs them."""
+    """Function from a batch to its encoded pieces, each of a size that fits into memory."""
 
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
         """Store the asker, its store and the work; nothing is encoded yet.

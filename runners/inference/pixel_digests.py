@@ -93,7 +93,7 @@ class PixelDigestCache:
 
 @cache
 def _code_digest(module: str, *kinds: str) -> str:
-    """Return the digest of a module's code and the versions of its imports as JSON text."""
+    """Return JSON text of the digest of a module's code and the versions of its imports."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 

@@ -101,7 +101,7 @@ class Asking:
         self._log.take(outcomes)
 
     def rejection_message(self) -> str:
-        """Return a message if an unproven server rejected all of its first requests, else ""."""
+        """Return a message if the model never answered and rejected its first samples, else ""."""
         return self._log.rejection_message()
 
     def logprobs_warning(self) -> str:

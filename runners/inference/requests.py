@@ -52,7 +52,7 @@ _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One sample of a dataset under one variant, with the digest that its keys begin with."""
+    """Indices of a dataset, its sample and a variant, and the digest that its keys begin with."""
 
     dataset: int
     row: int
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class SampleVariant:
-    """One sample under one variant, with what batches and tables need to know about it."""
+    """One sample under one variant: place, option count, image digest, prompt length."""
 
     place: Place
     options: int
@@ -122,7 +122,7 @@ class _Decoded:
 
 
 class Asker:
-    """Makes a stage's requests for all samples and variants, and the keys of their answers."""
+    """Builder of a stage's requests for all samples and variants, and of their answers' keys."""
 
     def __init__(
         self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage

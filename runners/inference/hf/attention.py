@@ -64,7 +64,7 @@ class AnswerAttention:
         return own[torch.arange(len(own), device=own.device), best]
 
     def mean(self, row: int, word: str) -> torch.Tensor:
-        """Return an answer's attention (tokens, cached), mean over heads and layers of `word`."""
+        """Return an answer's attention (tokens, cached), mean over heads and layer range `word`."""
         return self._sums[word][row, self.positions - self.lengths[row] :] / len(self.ranges[word])
 
 

@@ -71,7 +71,7 @@ class RequestedInternals:
 
     @property
     def wanted(self) -> bool:
-        """Return whether the batch requests any internals other than token ends."""
+        """Return whether the batch requests any internals other than `token_ends`."""
         return bool(self.states or self.looks or self.exact)
 
     @property

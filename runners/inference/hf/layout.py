@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PicturePrefix:
-    """Tokens of a processed prompt with images, which other prompts on them can share."""
+    """Tokens of a processed prompt with images, shared with later prompts on the same images."""
 
     prompt: str
     written: tuple[int, ...]
@@ -50,7 +50,7 @@ class PicturePrefix:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Layout of a batch whose requests continue from a prompt that is read first."""
+    """Tokens of a batch's prompts, and the row read before that each request continues."""
 
     prompts: tuple[tuple[int, ...], ...]
     """Tokens of every request's prompt."""
@@ -72,7 +72,7 @@ def common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def first_of_same_image(requests: Sequence[Request], shares: bool) -> list[int]:
-    """Return, per request, the index of the first with its image; its own unless `shares`."""
+    """Return per request the first index with its image; its own if no image or not `shares`."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 

@@ -158,7 +158,7 @@ class PlainRows:
         return self._with(self.network, self.inputs, written, torch.stack([row[-1] for row in following])), following
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """Return the logits of `extend`, (rows, keep, vocabulary), without the longer rows."""
+        """Return only the logits of `extend`, (rows, keep, vocabulary)."""
         return self.extend(ids, starts, keep)[1]
 
     def decode(

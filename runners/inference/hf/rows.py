@@ -234,7 +234,7 @@ class Rows:
 
 
 class _Answers:
-    """State of the answers that are decoded side by side, `width` to each row of the cache.
+    """State of the answers that are decoded side by side, `width` per row of the cache.
 
     Answers to one row that are equal so far share a place, and are read once.
     """

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 
 class NoVideos(dict[str, Any]):
-    """Stands in for a video processor, whose sampling settings SmolVLM reads."""
+    """Placeholder for a video processor, with the sampling settings that SmolVLM reads."""
 
     num_frames = fps = None
 

@@ -95,7 +95,7 @@ def collect_states(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
 
 
 class AnswerStates:
-    """Sums and last values of the states of each answer, while answers are decoded."""
+    """Sums and last values of each answer's hidden states, while answers are decoded."""
 
     def __init__(self, taps: Taps, answers: int) -> None:
         self.taps, self.answers = taps, answers

@@ -80,7 +80,7 @@ class ThoughtEnds:
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
     def record_end(self, row: int, ids: Sequence[int]) -> None:
-        """Record the last closing tag as the end of thinking in row `row`, if any and not known."""
+        """Record the last closing tag as the end of thinking in row `row`, unless one is recorded."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)

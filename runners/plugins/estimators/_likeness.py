@@ -79,7 +79,7 @@ def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
 
 
 def likeness_to(context: EstimatorContext, answers: Sequence[str], texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """Return for each sample the (N,) likeness in [0, 1] of its sampled answers to its answer.
+    """Return per sample (N,) likeness of sampled answers to its answer, mean of both directions.
 
     Args:
         answers: the answer of each sample.

@@ -41,7 +41,7 @@ class PrintFigure:
 
 
 class NothingToDrawError(Exception):
-    """Data without this chart; the message says why."""
+    """The results do not hold what a chart needs; the message says why."""
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:

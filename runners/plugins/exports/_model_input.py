@@ -32,7 +32,7 @@ class ModelInput:
         return self._applied(place)[1]
 
     def key(self, entry: ExportEntry) -> str | None:
-        """Return the key of an entry's image, equal for samples of one image; None without one."""
+        """Return an entry's image id, with the sample id if perturbed; None without an image."""
         image_id = entry.sample["image_id"]
         return None if image_id is None else str(image_id) if self.as_it_is else f"{image_id}\0{entry.name}"
 

@@ -160,7 +160,7 @@ def format_value(value: Value, digits: int, minus: str = "-") -> tuple[str, str]
 
 @dataclass(frozen=True)
 class Marks:
-    """Words that explain the marks of a table or figure."""
+    """How a table or figure marks best values, ties and intervals, in words."""
 
     best: str = "Bold"
     tied: str = "†"

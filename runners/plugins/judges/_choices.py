@@ -570,7 +570,7 @@ def _after_all(reply: _Reply) -> int | None:
 
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
-    """Return the index of the only abstention among the options mentioned; None if not one."""
+    """Return the index of the abstention option a reply mentions; None if none or several."""
     places = {n.place for row in reply.mentions for n in row if n.place >= 0 and is_refusal(choices[n.place])}
     return places.pop() if len(places) == 1 else None
 

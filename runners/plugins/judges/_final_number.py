@@ -166,7 +166,7 @@ def _singular(word: str) -> str:
 
 
 def _may_answer(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """Return true if a number has a reference's kind, or is no year and all these are plain.
+    """Return true if a number is of a reference's kind; if all are plain, any but a year may.
 
     If all references are plain numbers, every number that is no year may answer.
     """

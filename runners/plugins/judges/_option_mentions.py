@@ -106,9 +106,8 @@ class LetterMention:
     option: int
     start: int
     end: int
-    by_letter: bool
     marked: bool
-    """Unmistakably an option: its letter is marked as such ("(B)", "B.", "option B"), or it is named by its text."""
+    """Unmistakably an option: marked as such ("(B)", "B.", "option B")."""
 
 
 @dataclass
@@ -247,7 +246,7 @@ class Options:
             if len(self.whole[i]) > 1
             for match in re.finditer(rf"\b[A-{LETTERS[max(self.n, 1) - 1]}]\b", text)
         )
-        """Return whether a letter may be part of an option's text: of "A is larger than B"."""
+        """A letter may be part of an option's text: of "A is larger than B"."""
         self.units = self._shared_units()
         self._edges = [
             (text[: row[0].start], text[row[-1].end :]) if row else ("", "") for text, row in zip(self.cleaned, full, strict=True)
@@ -392,7 +391,7 @@ def _letter_mentions(text: str, n_options: int, taken: Sequence[tuple[int, int]]
         listed = listed or (re.match(r"\)(?!\w)|\.(?=\s+\S)", behind) is not None and before[-1:] in ("", " ", "\n") and match[0].isupper())
         named = _NAMED.search(before) is not None
         if inside:
-            yield LetterMention(place, before.rfind("(") - len(before) + start, end + behind.index(")") + 1, True, True)
+            yield LetterMention(place, before.rfind("(") - len(before) + start, end + behind.index(")") + 1, True)
             continue
         named = named or _ANNOUNCED.search(before) is not None
         if not named and (_MATHS_BEFORE.search(before) or _MATHS_BEHIND.match(behind)):
@@ -402,18 +401,18 @@ def _letter_mentions(text: str, n_options: int, taken: Sequence[tuple[int, int]]
         alone = re.match(r"\s*(?:$|[^\s\w\"'“”(-])|\s*\n", behind) is not None
         if match[0].islower():
             if (named and alone) or (opens_line and not behind.strip(" .)!")) or (listed and behind[:1] == ")"):
-                yield LetterMention(place, start, end + (behind[:1] == ")"), True, True)
+                yield LetterMention(place, start, end + (behind[:1] == ")"), True)
             continue
         if listed or named:
             if not listed and match[0] == "A" and not alone and not _is_letter_a(behind) and _ASKS_FOR_ARTICLE.search(before):
                 continue
-            yield LetterMention(place, start, end + (behind[:1] == ")" or (opens_line and behind[:1] in ".:" and behind != "")), True, True)
+            yield LetterMention(place, start, end + (behind[:1] == ")" or (opens_line and behind[:1] in ".:" and behind != "")), True)
             continue
         if match[0] in "AI" and not alone and not (match[0] == "A" and _is_letter_a(behind)):
             continue
         if match[0] == "I" and not re.match(r"\s*(?:[.\n]|$)", behind):
             continue
-        yield LetterMention(place, start, end, True, False)
+        yield LetterMention(place, start, end, False)
 
 
 def _is_letter_a(behind: str) -> bool:

@@ -266,7 +266,7 @@ class Asked:
 
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
-        """Return two sets of stems, one per offered alternative ("full or empty?"); () without."""
+        """Return two alternatives' stems ("full or empty?"); () if none, or if options are listed."""
         found = None if self.has_options else _ALTERNATIVES.search(self.text)
         pair = tuple(content(word) for word in found.groups()) if found else ()
         return pair if all(pair) else ()

@@ -340,7 +340,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplyAbstention:
-    """Two facts about a reply: does it abstain, and does it hedge?"""
+    """Result of reading a reply for abstention: does it abstain, and does it hedge?"""
 
     abstains: bool
     hedges: bool
@@ -661,7 +661,7 @@ def _commitment(clause: str, parsed: Asked, in_english: bool, guesses: bool, in_
     if not in_english:
         if _NEGATES_ABROAD.search(clause):
             return None
-        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_in_foreign_language(clause, parsed) else Role.SEEMS
+        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_question(clause, parsed) else Role.SEEMS
     seems = phrases.SEEMS.search(clause) is not None
     about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & parsed.words)
     if _EQUATION.search(clause):
@@ -743,14 +743,14 @@ def _echoes(clause: str, parsed: Asked) -> bool:
     )
 
 
-def _echoes_in_foreign_language(clause: str, parsed: Asked) -> bool:
-    """Return true if a clause in another language repeats most of the question and adds to it."""
+def _echoes_question(clause: str, parsed: Asked) -> bool:
+    """Return true if a clause repeats 2/3 of the question's words and adds two or more."""
     said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(parsed.text)) - _ASKING
     return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
 
 
 def _is_about_picture(clause: str, parsed: Asked) -> bool:
-    """Return true if a clause is about the image, but the question about something in it."""
+    """Return true if a clause begins by naming the image, which is not the question's topic."""
     match = _FROM_PICTURE.search(clause)
     return match is not None and not content(match[0]) & parsed.topic and not (parsed.is_text and "text" in match[0])
 
@@ -937,7 +937,7 @@ def _listed_letter(clause: _Clause) -> str | None:
 
 
 def _is_open(clause: _Clause) -> bool:
-    """Return true if a clause leaves the question open, rather than doubts an answer."""
+    """Return true if a clause abstains or doubts, and mentions the question or a choice."""
     return clause.role in (Role.ABSTAINS, Role.DOUBTS) and _NAMES_QUESTION.search(clause.text) is not None
 
 

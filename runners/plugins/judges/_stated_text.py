@@ -165,7 +165,7 @@ class StatedText:
 
 
 def _is_beside_a_place(words_before: Sequence[str]) -> bool:
-    """Return true if a mention follows "next to", "near" etc., and earlier "on", "in" etc."""
+    """Return true if words, nearest first, begin "next to", "near"..., and "on", "in"... follow."""
     beside = 2 if list(words_before[:2]) == ["to", "next"] else int(bool(words_before) and words_before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(words_before[beside:]))
 

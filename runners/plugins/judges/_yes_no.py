@@ -238,7 +238,7 @@ def _plain(text: str) -> str:
 
 
 def rate_yes_no(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Return a Judgement per reply: 1 if the yes or no by `read` is right, else 0 or unscored.
+    """Return a Judgement per reply: 1 if `read` finds the reference, yes or no, else 0.
 
     A reply that is neither is wrong.
 

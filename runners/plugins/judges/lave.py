@@ -92,7 +92,7 @@ NumberReading = tuple[int | None, str]
 
 
 class _NumberReader:
-    """Asks a language model each prompt and reads a number from its reply."""
+    """Reader of numbers in a language model's replies to prompts."""
 
     def __init__(self, generator: CachedGenerator, max_new_tokens: int) -> None:
         self.generator, self.max_new_tokens = generator, max_new_tokens
@@ -135,7 +135,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
 
 
 def frequent_references(references: Sequence[str]) -> list[str]:
-    """Return the sorted distinct references more than RARE times as frequent as the top one."""
+    """Return the sorted distinct references whose count exceeds RARE times the largest count."""
     counts = Counter(references)
     most = max(counts.values())
     return sorted(text for text, n in counts.items() if n > RARE * most)

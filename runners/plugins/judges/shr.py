@@ -72,7 +72,7 @@ def sentences(description: str) -> list[str]:
 
 
 def read_verdicts(reply: str | None, n: int) -> list[str] | None:
-    r"""Return the words before the colon on lines 1 to n; None if the numbers are others.
+    r"""Return each numbered line's text before the colon; None unless they are numbered 1 to n.
 
     >>> read_verdicts("Judgement:\n1. Correct: yes\n2. hallucination: no cat", 2), read_verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)

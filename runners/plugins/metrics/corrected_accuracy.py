@@ -180,7 +180,7 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
 
 
 def _share_and_size(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
-    """Return (share p, its effective sample size p (1 - p) / SE^2, at most the row count).
+    """Return (share p, effective sample size p (1 - p) / SE^2; that of the groups if SE is 0).
 
     Korn and Graubard, 1998.
     """
