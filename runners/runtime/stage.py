@@ -44,7 +44,7 @@ class PluginFailedError(StageError):
 
 @dataclass
 class Stage:
-    """One stage at run time: what its JSON file says, with settings and counters."""
+    """A stage at run time: its compiled JSON, the local settings, and counters."""
 
     key: str
     """SPEC/NAME, the argument of `python -m qualm.runners`."""
@@ -78,7 +78,7 @@ class Stage:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Return stage key, digest of parameters, seed and library versions, equal in all runs."""
+        """Return the stage's key, digest of parameters, seed and library versions; no times."""
         return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": dict(content_libraries())}
 
 

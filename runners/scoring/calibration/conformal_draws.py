@@ -56,7 +56,7 @@ MAX_NUMBERS, CHUNK = 64_000_000, 64
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Prediction sets of some rows at ascending thresholds: the lowest ones, and each change."""
+    """Prediction sets of rows at ascending thresholds: sets at the lowest, then each change."""
 
     members: Ints
     """(n,): the rows, all that share these thresholds."""
@@ -75,7 +75,7 @@ class Steps:
 
 @dataclass(eq=False)
 class Redraw:
-    """A conformal score of one cell, to be recalibrated in each resample; made by `redraw`."""
+    """Conformal scores of a cell, to be recalibrated in each resample; made by `redraw`."""
 
     own: Floats
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
