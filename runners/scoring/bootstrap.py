@@ -269,7 +269,7 @@ class Bootstrap:
 
 
 class PartOf:
-    """Resamples drawn over all rows, applied to some of them; each may hold none of these."""
+    """Resamples over all rows, applied to a subset, of which a resample may hold no row."""
 
     def __init__(self, of: Resamples, group: NDArray[np.int64]) -> None:
         """Take resamples of all rows, and the (n,) group codes of the n rows to keep."""

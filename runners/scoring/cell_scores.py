@@ -41,10 +41,10 @@ class Study(Protocol):
     """Protocol: collector of metric values by model and variant, for a study of perturbations."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect a cell's metric values and intervals over all its rows, which are in `groups` groups."""
+        """Collect a cell's values and intervals over all its rows, which are in `groups` groups."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect a cell's values over the samples whose perturbed input differs from the clean one."""
+        """Collect a cell's values over samples whose perturbed input differs from the clean one."""
 
 
 class Scoring:

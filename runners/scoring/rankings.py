@@ -339,7 +339,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) p-values: shares of resamples' `highest` deviates, sorted, that reach `z`."""
+    """Return (k, k) p-values (1 + count of sorted `highest` that reach z) / (1 + their number)."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 
