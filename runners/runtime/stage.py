@@ -158,9 +158,9 @@ def only_writer(stage: Stage) -> Iterator[None]:
         lock.release()
 
 
-def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
+def record_answer_origins(stage: Stage, origins: Mapping[str, Any]) -> None:
     """Write the origins of stored answers into the local record of a stage before it ends."""
-    record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
+    record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: origins}
     atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 

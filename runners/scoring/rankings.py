@@ -307,7 +307,7 @@ def _difference_interval(a: Candidate, b: Candidate, groups: int, level: float) 
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return (log odds of shares kept half a question from 0 and 1, their derivatives).
+    """Return (log odds of shares clipped to 0.5 / n..1 - 0.5 / n, their derivatives).
 
     The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
     spread, and seems clear of chance. That of the log odds hardly changes.

@@ -103,7 +103,7 @@ class Redraw:
     _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
-        """Return (B,) thresholds, +inf: too few rows calibrate; (B, P) with P question parts."""
+        """Return (B,) thresholds, +inf if too few rows calibrate; (B, P) with P question parts."""
         return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
