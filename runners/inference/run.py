@@ -31,7 +31,7 @@ from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.prompts.labelled import read_json_answer
 from qualm.runners.runtime.code_digest import find_engine
 from qualm.runners.runtime.settings import is_first
-from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, write_answers
+from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, record_answer_origins
 
 _FIELD = {
     "text": "text",
@@ -174,7 +174,7 @@ def answer_tables(
     except BaseException:
         if share_with_processes:
             store.refresh()
-            write_answers(stage, answer_origins(asker, cells, store))  # for `qualm plan`
+            record_answer_origins(stage, answer_origins(asker, cells, store))  # for `qualm plan`
         raise
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""

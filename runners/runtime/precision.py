@@ -19,7 +19,7 @@ decide ranks or which of equally likely options is first."""
 
 
 def stored_value(value: float) -> float:
-    """Round a logit, log-probability, entropy or estimate for storage (6 digits).
+    """Round for storage: to 6 decimals, below 1 to 6 significant digits, at most 9 decimals.
 
     >>> stored_value(-12.34567849), stored_value(-0.012345678), stored_value(-1.23456e-8), stored_value(-1e-17)
     (-12.345678, -0.0123457, -1.2e-08, 0.0)
@@ -29,7 +29,7 @@ def stored_value(value: float) -> float:
 
 
 def stored_share(value: float) -> float:
-    """Round a probability for storage; above 0.5 its complement decides the digits.
+    """Round a probability to 6 significant digits; above 0.5, 1 - p as `stored_value` does.
 
     >>> stored_share(1.23456789e-30), stored_share(0.25), stored_share(0.9999998765432)
     (1.23457e-30, 0.25, 0.999999877)

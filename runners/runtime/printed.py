@@ -155,7 +155,7 @@ class Drawing:
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """Return the width of each of `columns` panels, without gaps and y labels (`left`)."""
+    """Return a panel's width: `width` less `left` (for y labels, once) and gaps, per column."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 

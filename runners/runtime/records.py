@@ -70,7 +70,7 @@ def make_table(schema: pa.Schema, texts: Mapping[str, str], columns: Mapping[str
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value over a file as indented JSON with sorted keys; equal values, equal bytes."""
+    """Overwrite a file with indented JSON with sorted keys; equal values give equal bytes."""
     path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
@@ -186,7 +186,7 @@ def check_columns(path: Path, schema: pa.Schema) -> list[Path]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the `provenance` that a table was written with; {} without one; else RecordError."""
+    """Return the provenance in a table's metadata, {} if none; RecordError if unreadable."""
     raw = (read_schema(path).metadata or {}).get(b"qualm")
     return json.loads(raw) if raw else {}
 
@@ -226,7 +226,7 @@ def write_csv_cells(path: Path, fields: Sequence[str], rows: Iterable[Sequence[A
 
 
 class ShardWriter:
-    """Write rows as numbered Parquet files (`00000.parquet`...) of bounded size.
+    """Writer of rows to numbered Parquet files (`00000.parquet`...) of bounded size.
 
     Use it as a context. The boundaries depend only on the rows, so equal rows give equal bytes. Shards of images have 64 to 80 MiB plus at
     most one image.
@@ -291,7 +291,7 @@ class ShardWriter:
 
 
 class TableWriter(ShardWriter):
-    """Write rows as one Parquet file, which is published if the context ends without an error."""
+    """Writer of rows to one Parquet file, published if the context ends without an error."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path.with_name(f".{path.stem}"), schema, shard_bytes=2**62)

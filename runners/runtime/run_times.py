@@ -29,7 +29,7 @@ class StageTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Times of a spec's stages in this checkout, and what it spent on servers."""
+    """Run time of each stage of a spec in this checkout, and the spec's spending on servers."""
 
     stages: Mapping[str, StageTime] = field(default_factory=dict)
     """Stage -> its last run, longest first; stages that never ran here are missing."""

@@ -53,7 +53,7 @@ class Price:
     output: Dollars
 
     def dollars(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Return the dollars for these numbers of tokens, read in the prompt and written."""
+        """Return the dollars for `prompt_tokens` read and `answer_tokens` written."""
         return (prompt_tokens * self.input + answer_tokens * self.output) / 1e6
 
 

@@ -41,7 +41,7 @@ def _shorten_equal(names: Sequence[str], max_characters: int, taken: set[str]) -
 
 
 def _word_start(name: str, index: int) -> int:
-    """Return the index at which the word or number begins that contains this index."""
+    """Return the start index of the word or number that contains `index`."""
     while index and (name[index - 1].isalnum() or name[index - 1] == "."):
         index -= 1
     return index

@@ -29,7 +29,7 @@ ANSWERED_BY = 900.0
 
 @dataclass(frozen=True)
 class Spent:
-    """Dollars that were spent, and dollars reserved for requests without an end."""
+    """Dollars spent, and dollars reserved for unfinished requests."""
 
     settled: float = 0.0
     open: float = 0.0
@@ -75,7 +75,7 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the key, or "" (WAIT) without room now; raise if there never is.
+        """Reserve dollars; return the key, or "" (WAIT) if there is no room now; raise if never.
 
         A key that is reserved already reserves nothing more.
 
@@ -109,7 +109,7 @@ class Ledger:
             return key in self._holds
 
     def room(self) -> float:
-        """Return the unspent and unreserved dollars below the nearest limit; infinite without."""
+        """Return the dollars left under the tightest limit, less reservations; inf without one."""
         with self._lock:
             self._refresh()
             return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)
@@ -163,7 +163,7 @@ class Ledger:
 
 
 def ledger_path(store: str, spec: str) -> Path:
-    """Return the path of a spec's spending file, beside the answer store."""
+    """Return the path of a spec's spending file, spending/SPEC.jsonl next to the answer store."""
     return Path(store).parent / FOLDER / f"{spec}.jsonl"
 
 

@@ -16,7 +16,7 @@ class SpendingLimit(Protocol):
     """Interface of a spending limit: reserve, then settle; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Reserve dollars; return the key, or "" (WAIT) without room now.
+        """Reserve dollars; return the reservation's key, or "" (WAIT) if there is no room now.
 
         A key that is reserved already reserves nothing more.
 

@@ -44,7 +44,7 @@ class PluginFailedError(StageError):
 
 @dataclass
 class Stage:
-    """One stage at run time: what its JSON file says, with settings and counters."""
+    """A stage at run time: its compiled JSON, the local settings, and counters."""
 
     key: str
     """SPEC/NAME, the argument of `python -m qualm.runners`."""
@@ -78,7 +78,7 @@ class Stage:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Return stage key, digest of parameters, seed and library versions, equal in all runs."""
+        """Return the stage's key, digest of parameters, seed and library versions; no times."""
         return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": dict(content_libraries())}
 
 
@@ -158,9 +158,9 @@ def only_writer(stage: Stage) -> Iterator[None]:
         lock.release()
 
 
-def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
+def record_answer_origins(stage: Stage, origins: Mapping[str, Any]) -> None:
     """Write the origins of stored answers into the local record of a stage before it ends."""
-    record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
+    record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: origins}
     atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 

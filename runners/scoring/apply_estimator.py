@@ -41,7 +41,7 @@ class LabelledEstimator:
 
     @property
     def internals(self) -> list[Internal]:
-        """Return the internals of the model that it reads, a few answers at a time."""
+        """Return the model internals among its columns, which are read a few answers at a time."""
         return [parse_internal(column) for column in self.columns.values() if column is not None and is_internal(column)]
 
 

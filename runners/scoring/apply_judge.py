@@ -113,7 +113,7 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
 
 
 def _for_judge(answer: Answered, needs_evidence: bool, min_people: int | None) -> Answered:
-    """Return the answer without unread evidence, and without people's if under `min_people`."""
+    """Drop `evidence` unless needed, and `people` if fewer than `min_people` or if it is None."""
     people = answer.people if min_people is not None and len(answer.people) >= min_people else ()
     evidence = answer.evidence if needs_evidence else ""
     return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

@@ -59,7 +59,7 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
 
 
 def bin_membership(confidence: Floats, bins: int, convention: str) -> Floats:
-    """Return a read-only (n, k) 0/1 matrix: which of the k non-empty bins each row is in.
+    """Return an (n, k) 0/1 matrix of the rows in the k non-empty bins; do not write to it.
 
     A value, its interval and its test are of the same confidences, so those of few rows are remembered.
     """
@@ -182,7 +182,7 @@ def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Floats:
-    """Return (groups, k) sums of (n, k) columns over each group, row by row."""
+    """Return (groups, k) sums of the (n, k) columns' rows by group code."""
     k = columns.shape[1]
     cells = (group[:, None] * k + np.arange(k)).ravel()
     return np.bincount(cells, columns.ravel(), groups * k).astype(np.float64).reshape(groups, k)
@@ -209,7 +209,7 @@ def _unit_draws(k: int) -> Floats:
 
 
 class _CrossingSearch:
-    """Searches for the factor at which sum |factor d + e| exceeds sum |d| in a share of draws.
+    """Search for the least f at which sum |f d + e| >= sum |d| in a share of the draws e.
 
     Each sum is convex in the factor and rises or falls by at most sum |d| per unit, so what it is at both ends of a stretch tells of most
     draws on which side they are all along it. Only the others are looked at within.
@@ -254,7 +254,7 @@ class _CrossingSearch:
 
 
 def _absolute_sums(moved_by: Floats, draws: Floats) -> Floats:
-    """Return (..., n) sums over k of the absolute values of (k, n) draws plus `moved_by`."""
+    """Return (..., n) sums over k of |draws + moved_by|, for `draws` (k, n)."""
     moved = draws + moved_by
     sums: Floats = np.add.reduce(np.abs(moved, out=moved), axis=-2)
     return sums

@@ -30,7 +30,7 @@ MAX_DELETIONS = 200
 
 @dataclass(frozen=True)
 class RecordedSums:
-    """Facts on the columns that a metric sums for one task (`Recorder.recorded`)."""
+    """Columns that a metric sums for one task: how many in each sum, and which rows are not 0."""
 
     widths: tuple[int, ...] = ()
     """Number of columns of each of its sums."""
@@ -207,7 +207,7 @@ class Resamples(Protocol):
 
 
 class Bootstrap:
-    """`times` resamples of whole groups with replacement; equal names give equal draws."""
+    """`times` resamples of whole groups with replacement, determined by seed and names."""
 
     keep = True
     """Draw once and keep, or draw anew each time to save memory; the draws are the same."""
@@ -269,7 +269,7 @@ class Bootstrap:
 
 
 class PartOf:
-    """Resamples drawn over all rows, applied to some of them; each may hold none of these."""
+    """Resamples over all rows, applied to a subset, of which a resample may hold no row."""
 
     def __init__(self, of: Resamples, group: NDArray[np.int64]) -> None:
         """Take resamples of all rows, and the (n,) group codes of the n rows to keep."""

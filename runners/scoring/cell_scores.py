@@ -38,17 +38,17 @@ from qualm.runners.scoring.rankings import Rankings
 
 
 class Study(Protocol):
-    """Protocol: collects what a study of perturbations needs of each model and variant."""
+    """Protocol: collector of metric values by model and variant, for a study of perturbations."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect the metric values and intervals of a cell of `groups` groups over all its rows."""
+        """Collect a cell's values and intervals over all its rows, which are in `groups` groups."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Collect the values over the samples whose perturbed input differs from the clean one."""
+        """Collect a cell's values over samples whose perturbed input differs from the clean one."""
 
 
 class Scoring:
-    """Scores every model, dataset and variant, and collects what rankings and tests need."""
+    """Scorer of all cells (model, dataset, variant); collects rows for tables and rankings."""
 
     def __init__(self, stage: Stage) -> None:
         params = stage.params

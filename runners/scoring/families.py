@@ -45,7 +45,7 @@ TAIL, NORMAL_TAIL = 0.99, 2.5758
 
 @dataclass(frozen=True)
 class Evidence:
-    """Result of one test, as the correction of its family reads it."""
+    """p-value of one test, and its resampled difference for a max-T correction."""
 
     p: float
     draws: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
@@ -234,7 +234,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 
 
 def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
-    """Return the RMS on the last axis, or what the .99 quantile implies if larger; skips NaN.
+    """Return max(RMS, SD implied by the .99 quantile of sizes) on the last axis; skips NaN.
 
     It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole

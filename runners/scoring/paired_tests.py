@@ -307,8 +307,8 @@ class PairedDifference:
         return min(self.groups, self.units)
 
     @cached_property
-    def agreement(self) -> float:
-        """Return the error if groups count by sign alone: |value| / sqrt(effective groups)."""
+    def exchange_error(self) -> float:
+        """Return |value| / sqrt(effective groups): the error if every group differs by |value|."""
         size = abs(self.value)
         return size / math.sqrt(self.effective_groups) if size > FLAT else 0.0
 
@@ -324,7 +324,7 @@ class PairedDifference:
         """
         from scipy.special import ndtr, stdtr
 
-        if not self.agreement:
+        if not self.exchange_error:
             return 1.0
         of_t = float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error else 0.0
         of_exchanges = float(ndtr(-exchange_deviate(abs(self.value), self.error, self.effective_groups)))
@@ -335,12 +335,12 @@ class PairedDifference:
 
         It is at least as wide as if each group counted by its sign alone.
         """
-        if not self.error and not self.agreement:
+        if not self.error and not self.exchange_error:
             return Limits(why_none="every resample gives the same value")
         q, groups = critical(level, math.inf), self.effective_groups
         if q**2 >= groups:
             return Limits(why_none=f"{groups:.1f} effective groups: an interval at this level needs more than {q**2:.1f}")
-        reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.agreement)
+        reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.exchange_error)
         ends = clip_to_bounds(Limits(self.value - reach, self.value + reach), self.value, bounds)
         return ends if ends.why_none else Limits(round_result(ends.low), round_result(ends.high))
 
@@ -351,7 +351,7 @@ class PairedDifference:
         """
         from scipy.special import stdtr
 
-        error = max(self.error, self.agreement, (bounds[1] - bounds[0]) / 2 / self.groups)
+        error = max(self.error, self.exchange_error, (bounds[1] - bounds[0]) / 2 / self.groups)
         if math.isnan(margin) or math.isinf(error):
             return math.nan, math.nan
         below, above = (float(stdtr(self.freedom, (side - margin) / error)) for side in (self.value, -self.value))

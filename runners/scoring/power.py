@@ -28,9 +28,9 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
 
 def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
-    """Return the difference a test finds with chance `power`; `error`: its standard error.
+    """Return the difference that a test at significance `level` finds with chance `power`.
 
-    Infinite with fewer than two groups.
+    Infinite with fewer than two groups. `error` is the standard error of the difference.
 
     >>> round(smallest_difference(0.025, 400, 0.05, 0.8), 3)
     0.07

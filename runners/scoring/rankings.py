@@ -307,7 +307,7 @@ def _difference_interval(a: Candidate, b: Candidate, groups: int, level: float) 
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return (log odds of shares kept half a question from 0 and 1, their derivatives).
+    """Return (log odds of shares clipped to 0.5 / n..1 - 0.5 / n, their derivatives).
 
     The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
     spread, and seems clear of chance. That of the log odds hardly changes.
@@ -339,7 +339,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) p-values: shares of resamples' `highest` deviates, sorted, that reach `z`."""
+    """Return (k, k) p-values (1 + count of sorted `highest` that reach z) / (1 + their number)."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 

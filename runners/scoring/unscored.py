@@ -70,7 +70,7 @@ WITHOUT = {
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why each row of a cell is unscored, or would be to a metric that reads what it lacks."""
+    """Texts, one per row of a cell, that say why a metric without a value there has none."""
 
     texts: NDArray[np.object_]
     probed: bool = False

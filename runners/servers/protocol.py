@@ -64,7 +64,7 @@ def is_count(value: Any, maximum: int = MAX_TOKENS) -> bool:
 
 
 def excerpt(text: str) -> str:
-    """Shorten a text to one line of about 200 characters, for messages."""
+    """Shorten a text to one line of 200 characters and an ellipsis; return "nothing" if empty."""
     plain = one_line(" ".join(text.split()))
     return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"
 

@@ -77,7 +77,7 @@ def run(stage: Stage) -> None:
 
 
 def render(results: Report) -> bytes:
-    """Return the page as HTML bytes; equal inputs give equal bytes."""
+    """Return the report page as HTML bytes; equal inputs give equal bytes."""
     return html_page(_content(results))
 
 

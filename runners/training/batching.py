@@ -26,17 +26,17 @@ def pad(coded: Sequence[EncodedExample], filler: int) -> dict[str, Any]:
     shape = (len(coded), length)
     ids, mask = np.full(shape, filler), np.zeros(shape, np.int64)
     labels, owner = np.full(shape, IGNORE), np.full(shape, -1)
-    beside = {name: np.zeros(shape, np.int64) for one in coded for name in one.beside}
+    per_token = {name: np.zeros(shape, np.int64) for one in coded for name in one.per_token}
     for row, one in enumerate(coded):
         start = length - len(one)
         _place(ids[row], labels[row], one, start)
         mask[row, start:] = 1
         owner[row, start:] = row
-        for name, values in one.beside.items():
-            beside[name][row, start : start + len(values)] = values
+        for name, values in one.per_token.items():
+            per_token[name][row, start : start + len(values)] = values
     # Padding has -1, which embeddings of positions would reject.
     positions = (mask.cumsum(1) - 1).clip(min=0)
-    inputs = {n: torch.from_numpy(v) for n, v in {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}.items()}
+    inputs = {n: torch.from_numpy(v) for n, v in {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **per_token}.items()}
     return {**inputs, **image_tensors(coded), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
@@ -83,7 +83,7 @@ def _laid(
     shape = (len(rows), length)
     ids, positions = np.full(shape, filler), np.zeros(shape, np.int64)
     labels, owner, unit = (np.full(shape, value) for value in (IGNORE, -1, -1))
-    beside = {name: np.zeros(shape, np.int64) for one in coded for name in one.beside}
+    per_token = {name: np.zeros(shape, np.int64) for one in coded for name in one.per_token}
     seen_pictures = []
     for row, places in enumerate(rows):
         start = 0
@@ -93,8 +93,8 @@ def _laid(
             seen_pictures.append(first)
             ids[row, start : start + shared] = first.prompt[:shared]
             positions[row, start : start + shared] = np.arange(shared)
-            for name, values in first.beside.items():
-                beside[name][row, start : start + shared] = values[:shared]
+            for name, values in first.per_token.items():
+                per_token[name][row, start : start + shared] = values[:shared]
             end = start + shared
             for member in members:
                 one, own = coded[member], len(coded[member]) - shared
@@ -102,8 +102,8 @@ def _laid(
                 # Positions continue from the shared part.
                 positions[row, end : end + own] = np.arange(shared, shared + own)
                 owner[row, end : end + own] = member
-                for name, values in one.beside.items():
-                    beside[name][row, end : end + len(values) - shared] = values[shared:]
+                for name, values in one.per_token.items():
+                    per_token[name][row, end : end + len(values) - shared] = values[shared:]
                 end += own
             unit[row, start:end] = number
             start = end
@@ -112,7 +112,7 @@ def _laid(
     visible = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
     visible &= np.tri(length, dtype=bool)
     mask = np.where(visible, np.float32(0), np.finfo(np.float32).min)[:, None]
-    tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}
+    tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **per_token}
     inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
     return {**inputs, **image_tensors(seen_pictures), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 

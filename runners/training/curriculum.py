@@ -40,7 +40,7 @@ OPTIONS_FROM = 0.3
 
 @dataclass(frozen=True)
 class Curriculum:
-    """Function that returns a training step's tensors, by seed and step."""
+    """Function from a training step to its tensors, which are drawn by seed and step."""
 
     pictures: ScenePictures
     tokenizer: Any

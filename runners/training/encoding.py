@@ -28,7 +28,7 @@ class EncodedExample:
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
-    beside: dict[str, tuple[int, ...]]
+    per_token: dict[str, tuple[int, ...]]
     """Further processor output per prompt token, such as token types."""
     picture: Mapping[str, Any]
     """Image tensors, with a first axis of images or patches."""
@@ -58,7 +58,7 @@ class Encoder:
             self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), answer))
         return self._answers[key]
 
-    def picture_of(self, example: TrainingExample) -> tuple[str, str | None]:
+    def image_of(self, example: TrainingExample) -> tuple[str, str | None]:
         """Return the (dataset, image id or None) of an example."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
@@ -66,7 +66,7 @@ class Encoder:
         """Encode an example, with another answer if `text` is given."""
         prompt = self._prompt(example)
         key = (example.dataset, example.row, prompt)
-        image = self.picture_of(example)
+        image = self.image_of(example)
         with self._lock:
             encoding, picture = self._texts.get(key), self._pictures.get(image) if image[1] is not None else {}
             prefix = self._prefixes.get(image)
@@ -90,11 +90,11 @@ class Encoder:
             raise FinetuneError(f"{error}; correct it, or leave the sample out by `where:`") from error
         tensors = self.model.encode([Request(prompt, images[0] if images else None, more=images[1:])]).tensors
         ids = tensors["input_ids"]
-        beside = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}
-        picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
-        if images and not beside and self.model.shares(images):  # other prompts about it need no processor
-            self._prefixes[self.picture_of(example)] = PicturePrefix(prompt, self.model.written(prompt), tuple(ids[0].tolist()))
-        return (tuple(ids[0].tolist()), beside), picture
+        per_token = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}
+        picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in per_token}
+        if images and not per_token and self.model.shares(images):  # other prompts about it need no processor
+            self._prefixes[self.image_of(example)] = PicturePrefix(prompt, self.model.written(prompt), tuple(ids[0].tolist()))
+        return (tuple(ids[0].tolist()), per_token), picture
 
     def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
         """Cache an encoding and image tensors, dropping old images; return the cached tensors."""

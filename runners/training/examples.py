@@ -150,7 +150,7 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
-    """Return preference examples, against the row's `rejected`, else its partner's target.
+    """Return preference examples: row targets over `rejected`, else over the partner's target.
 
     Rows whose rejected answer equals their own give none, nor does a multiple-choice row without `rejected`.
     """

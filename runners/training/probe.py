@@ -115,10 +115,10 @@ def fit_probe(task: ProbeTask, datasets: Sequence[TrainingData], seed: int) -> t
     if min(targets.sum(), (1 - targets).sum()) < MIN_ANSWERS:
         kind = "are wrong" if task.target is None else f"have a high {task.target}"
         return facts | {"why": f"{targets.sum():g} of {len(targets)} answers {kind}; expected at least {MIN_ANSWERS} of each class"}, None
-    if data.beside is not None and not np.isfinite(data.beside).all(axis=1).any():
-        return facts | {"why": f"there are no answers under '{task.beside}' to compare with"}, None
-    trained = train_probe(data.design, targets, seed, data.beside)
-    measured = validate_probe(data.design, targets, data.groups, seed, data.beside)
+    if data.compared is not None and not np.isfinite(data.compared).all(axis=1).any():
+        return facts | {"why": f"there are no answers under '{task.compared_variant}' to compare with"}, None
+    trained = train_probe(data.design, targets, seed, data.compared)
+    measured = validate_probe(data.design, targets, data.groups, seed, data.compared)
     return facts | {f"val_{measure}": stored_value(value) for measure, value in measured.items()}, trained
 
 
@@ -135,13 +135,13 @@ def best_split(values: Floats) -> float | None:
     return float(ordered[int(between.argmax())]) if n > 1 and np.isfinite(between).any() else None
 
 
-def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:
+def train_probe(design: ProbeDesign, target: Floats, seed: int, compared: Floats | None = None) -> TrainedProbe:
     """Train a probe on the features of a design and the target of each row.
 
     Args:
         target: (n,) 0..1, the share of the target in each answer.
         seed: seed of a network's initial weights and batches; logistic regression has a unique solution.
-        beside: (n, d) features of the answers under the variant of the design's ranking; NaN if missing.
+        compared: (n, d) features of the answers under the variant of the design's ranking; NaN if missing.
     """
     mean, scale = design.features.mean(axis=0), design.features.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -149,9 +149,9 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
         torch.manual_seed(seed)
         network = _network(design)
         parts = [(design.features - mean) / scale, target]
-        if beside is not None:
-            there = np.asarray(np.isfinite(beside).all(axis=1))
-            parts += [np.where(there[:, None], (beside - mean) / scale, 0.0), np.where(there, 1 - target, 0.0)]
+        if compared is not None:
+            there = np.asarray(np.isfinite(compared).all(axis=1))
+            parts += [np.where(there[:, None], (compared - mean) / scale, 0.0), np.where(there, 1 - target, 0.0)]
         rows = torch.utils.data.TensorDataset(*map(torch.from_numpy, parts))
         is_full_batch = not design.hidden
         batch_size = len(target) if is_full_batch else design.batch
@@ -160,7 +160,9 @@ def train_probe(design: ProbeDesign, target: Floats, seed: int, beside: Floats |
     return TrainedProbe(mean, scale, network)
 
 
-def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
+def validate_probe(
+    design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, compared: Floats | None = None
+) -> dict[str, float]:
     """Train on 4/5 of the groups; return accuracy, calibration error, AUROC on 1/5, or {}.
 
     Empty where either part lacks a class.
@@ -170,14 +172,14 @@ def validate_probe(design: ProbeDesign, target: Floats, groups: NDArray[Any], se
         target: as of `train_probe`.
         groups: (n,) group of each row; no group is in both parts.
         seed: chooses the groups, and is that of `train_probe`.
-        beside: as of `train_probe`.
+        compared: as of `train_probe`.
     """
     names = np.random.default_rng(seed).permutation(np.unique(groups))
     held_out = np.isin(groups, names[: round(HELD_OUT * len(names))])
     if any(len(np.unique(target[rows] > 0.5)) < 2 for rows in (held_out, ~held_out)):
         return {}
     learnt = replace(design, features=design.features[~held_out])
-    probe = train_probe(learnt, target[~held_out], seed, None if beside is None else beside[~held_out])
+    probe = train_probe(learnt, target[~held_out], seed, None if compared is None else compared[~held_out])
     features = (design.features[held_out] - probe.mean) / probe.scale
     rows = torch.utils.data.TensorDataset(torch.from_numpy(features), torch.from_numpy(target[held_out]))
     loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))

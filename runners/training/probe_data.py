@@ -44,7 +44,7 @@ class ProbeTask:
         return str(self.ref["label"])
 
     @property
-    def beside(self) -> str:
+    def compared_variant(self) -> str:
         """Return the perturbation or variant that the probe compares with in training; "" if none."""
         named = self.plugin.declares.get("BESIDE")
         return str(self.ref["args"][named]) if named else ""
@@ -79,18 +79,18 @@ class TrainingData:
     """(n,) wrongness in 0..1, or an uncertainty."""
     groups: NDArray[Any]
     """(n,) group of each answer."""
-    beside: Floats | None
+    compared: Floats | None
     """(n, d) features under the variant that the probe compares with, NaN where there are none; None if it compares with none."""
 
 
 def concatenate(datasets: Sequence[TrainingData]) -> TrainingData:
     """Return the rows of one or more sets of training data as one, in order."""
-    beside = [data.beside for data in datasets if data.beside is not None]
+    compared = [data.compared for data in datasets if data.compared is not None]
     return TrainingData(
         replace(datasets[0].design, features=np.concatenate([data.design.features for data in datasets])),
         np.concatenate([data.targets for data in datasets]),
         np.concatenate([data.groups for data in datasets]),
-        np.concatenate(beside) if beside else None,
+        np.concatenate(compared) if compared else None,
     )
 
 
@@ -137,20 +137,20 @@ class ProbedAnswers:
             rows: (n,) the answers to learn from.
         """
         usable = rows & np.isfinite(targets)
-        beside = dict(self._features_beside(usable)) if self.probe.beside else {}
+        features_of = dict(self._compared_features(usable)) if self.probe.compared_variant else {}
         parts = []
         for places, design in self.designs(CLEAN, usable):
             finite = np.asarray(np.isfinite(design.features).all(axis=1))
             features, own = np.asarray(design.features, dtype=np.float64)[finite], places[finite]
             if len(own):
                 nothing = np.full(features.shape[1], np.nan)
-                compared = np.array([beside.get(place, nothing) for place in own]) if self.probe.beside else None
+                compared = np.array([features_of.get(place, nothing) for place in own]) if self.probe.compared_variant else None
                 parts.append(TrainingData(replace(design, features=features), targets[own], self.samples.groups[own], compared))
         return concatenate(parts) if parts else None
 
-    def _features_beside(self, rows: Bools) -> Iterator[tuple[int, Floats]]:
+    def _compared_features(self, rows: Bools) -> Iterator[tuple[int, Floats]]:
         """Yield (row, features) under the variant compared with; nothing if there is none."""
-        named = [v for v in self.greedy if v != CLEAN and self.probe.beside in (v, v.partition("@")[0])]
+        named = [v for v in self.greedy if v != CLEAN and self.probe.compared_variant in (v, v.partition("@")[0])]
         if len(named) > 1:
             raise StageError(f"{self.where}: expected one variant to compare with, got {', '.join(sorted(named))}; name one of them")
         for variant in named:

@@ -173,7 +173,7 @@ def build_recipe(
     have = sum(map(len, pools.values()))
     total = amount.steps * amount.batch if amount.steps is not None else math.ceil(amount.epochs * have)
     steps = math.ceil(total / amount.batch)
-    mixture = Mixture(pools, weights, context.seed, total, amount.together, encoder.picture_of)
+    mixture = Mixture(pools, weights, context.seed, total, amount.together, encoder.image_of)
     context.count(examples=have, **{f"drawn ({name})": n for name, n in mixture.drawn().items() if name})
     torch.manual_seed(context.seed)
     tuning: Tuning = load_chosen("tunings", tune)(model)

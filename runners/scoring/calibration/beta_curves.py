@@ -47,7 +47,7 @@ def _fit_constrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
 
 
 def _is_separated_upward(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """Return (B,) whether right answers of weight > 0 score at least as high as wrong ones."""
+    """Return (B,) True where right answers of weight > 0 score at least as high as wrong ones."""
     least_right = np.where((weights > 0) & (right > 0), score, np.inf).min(axis=1)
     most_wrong = np.where((weights > 0) & (right < 1), score, -np.inf).max(axis=1)
     return np.asarray(least_right >= most_wrong)

@@ -56,7 +56,7 @@ MAX_NUMBERS, CHUNK = 64_000_000, 64
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Prediction sets of some rows at ascending thresholds: the lowest ones, and each change."""
+    """Prediction sets of rows at ascending thresholds: sets at the lowest, then each change."""
 
     members: Ints
     """(n,): the rows, all that share these thresholds."""
@@ -75,9 +75,9 @@ class Steps:
 
 @dataclass(eq=False)
 class Redraw:
-    """A conformal score of one cell, to be recalibrated in each resample; made by `redraw`."""
+    """Conformal scores of a cell, to be recalibrated in each resample; made by `redraw`."""
 
-    own: Floats
+    calibration_scores: Floats
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
     enters: Floats
     """(n, K): the least threshold at which each option is in the row's set, -inf where it always is; +inf where there is no option."""
@@ -103,20 +103,22 @@ class Redraw:
     _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
-        """Return (B,) thresholds, +inf: too few rows calibrate; (B, P) with P question parts."""
+        """Return (B,) thresholds, +inf if too few rows calibrate; (B, P) with P question parts."""
         return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
         if self.parts is None:
-            return self._thresholds(resamples, ~np.isnan(self.own))
-        each = [self._thresholds(resamples, ~np.isnan(self.own) & (self.parts.of_row == p)) for p in range(len(self.parts.names))]
+            return self._thresholds(resamples, ~np.isnan(self.calibration_scores))
+        each = [
+            self._thresholds(resamples, ~np.isnan(self.calibration_scores) & (self.parts.of_row == p)) for p in range(len(self.parts.names))
+        ]
         return np.stack(each, axis=1)
 
     def _thresholds(self, resamples: Resamples, calibrates: NDArray[np.bool_]) -> Floats:
         rows = np.flatnonzero(calibrates)
         # Sorted once: every resample takes its order statistic from the same order, only the weights differ.
-        order = rows[np.argsort(self.own[rows], kind="stable")]
-        scores, share = self.own[order], shares(self.units[order])
+        order = rows[np.argsort(self.calibration_scores[rows], kind="stable")]
+        scores, share = self.calibration_scores[order], shares(self.units[order])
         drawn_limits = [weighted_threshold(scores, share, block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
         return np.concatenate([*drawn_limits, np.empty(0)])
 
@@ -179,7 +181,9 @@ class Redraw:
 
     def calibrating(self, resamples: Resamples) -> int:
         """Return how many of the groups that are resampled have calibration rows."""
-        return self._calibrating.get(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
+        return self._calibrating.get(
+            resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.calibration_scores)))))
+        )
 
     @cached_property
     def never_empty(self) -> Floats:
@@ -189,8 +193,8 @@ class Redraw:
     @cached_property
     def calibrating_units(self) -> list[int]:
         """Return numbers of exchangeable units that calibrate: one per question part, or a total."""
-        of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
-        there = ~np.isnan(self.own) & (of_row >= 0)
+        of_row = np.zeros(len(self.calibration_scores), dtype=np.int64) if self.parts is None else self.parts.of_row
+        there = ~np.isnan(self.calibration_scores) & (of_row >= 0)
         parts = range(1 if self.parts is None else len(self.parts.names))
         return [len(np.unique(self.units[there & (of_row == p)])) for p in parts]
 
@@ -225,7 +229,7 @@ class Redraw:
     def select(self, rows: Ints) -> Redraw:
         """Return a copy for some rows; calibration rows outside them no longer calibrate."""
         parts = None if self.parts is None else self.parts.select(rows)
-        columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
+        columns = {name: getattr(self, name)[rows] for name in ("calibration_scores", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
 
 
@@ -255,9 +259,9 @@ def redraw(
 
     of_clean = scored(clean)
     rows = np.flatnonzero((calibrates == 1) & (truth >= 0) & ~np.isnan(clean).all(axis=1))
-    own = np.full(len(truth), np.nan)
+    calibration_scores = np.full(len(truth), np.nan)
     # Cast to the type of the probabilities and back: the published code compares scores at that precision.
-    own[rows] = of_clean[rows, truth[rows]].astype(clean.dtype)
+    calibration_scores[rows] = of_clean[rows, truth[rows]].astype(clean.dtype)
     enters = np.where(np.isnan(scores := of_clean if probs is clean else scored(probs)), np.inf, scores).astype(np.float64)
     if setting["empty_set"] == "argmax":
         best = enters == enters.min(axis=1, keepdims=True)
@@ -265,9 +269,11 @@ def redraw(
         enters[np.arange(len(enters)), np.where(best, np.nan_to_num(probs, nan=-1.0), -2.0).argmax(axis=1)] = -np.inf
     how = (setting["alpha"], setting["quantile"])
     units, slack, parts = units_of(samples.groups, setting), SLACK[precision(setting)], parts_of(samples, setting)
-    kept = () if parts is not None else (threshold(own[rows], *how, units[rows]),)
-    lacking = "" if parts is None else parts.why_incomplete(parts.thresholds(own, *how, units))
-    return Redraw(own, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, exchangeable_unit(samples, setting))
+    kept = () if parts is not None else (threshold(calibration_scores[rows], *how, units[rows]),)
+    lacking = "" if parts is None else parts.why_incomplete(parts.thresholds(calibration_scores, *how, units))
+    return Redraw(
+        calibration_scores, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, exchangeable_unit(samples, setting)
+    )
 
 
 def precision(setting: Mapping[str, Any]) -> Precision:

@@ -48,13 +48,13 @@ class QuestionParts:
         return OPTION_PARTS.get(self.per, self.per)
 
     def thresholds(self, scores: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
-        """Return (P,) thresholds of the parts, NaN with too few units; (n,) scores, NaN: unused."""
+        """Return (P,) thresholds of (n,) scores (NaN: unused) by part; NaN with too few units."""
         of_part = [~np.isnan(scores) & (self.of_row == p) for p in range(len(self.names))]
         limits = [threshold(scores[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return each option's threshold (n, K); without one NaN, or +inf if parts are of options."""
+        """Return option thresholds (n, K); missing ones are NaN, or +inf if parts are of options."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each

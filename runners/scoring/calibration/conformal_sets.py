@@ -61,7 +61,7 @@ def fewest_units(alpha: float) -> int:
 
 
 def units_of(groups: Ints, setting: Mapping[str, Any]) -> Ints:
-    """Return the (n,) code of each row's exchangeable unit: its group, or the row itself.
+    """Return (n,) unit codes: rows for `split: rows` or `quantile: numpy_higher`, else groups.
 
     The rows of a random `split: rows` are exchangeable whatever their groups. `quantile: numpy_higher` counts rows, as published code does.
     """

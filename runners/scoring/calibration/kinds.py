@@ -59,7 +59,7 @@ class Method:
 
 @dataclass(eq=False)
 class KindOfAnswers:
-    """Answers of one kind, multiple-choice or open: those to fit on, and those to recalibrate."""
+    """Multiple-choice or open answers: rows to fit a calibrator on, and rows to recalibrate."""
 
     method: Method
     rows: Ints

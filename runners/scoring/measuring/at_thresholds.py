@@ -171,7 +171,7 @@ def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Colu
 
 
 @dataclass
-class _Place:
+class _ColumnSums:
     """Callable that returns one column's sums in the current block of resamples."""
 
     sums: _Sums
@@ -200,15 +200,15 @@ class _Sums:
     """(k, b)."""
     _tables: list[Floats] = field(default_factory=list)
     _height: int = 0
-    _places: dict[tuple[object, ...], _Place] = field(default_factory=dict)
+    _places: dict[tuple[object, ...], _ColumnSums] = field(default_factory=dict)
 
-    def place(self, column: _Column) -> _Place:
+    def place(self, column: _Column) -> _ColumnSums:
         """Return a callable for a column's sums in the current block; a new column is added."""
         changes = () if column.is_constant else (id(column.steps), column.rows.tobytes(), column.after.tobytes())
         key = (column.group.tobytes(), column.lowest.tobytes(), *changes)
         if key not in self._places:
             table = column.group_sums()
-            self._places[key] = _Place(self, self._height, column.steps.which if changes else None)
+            self._places[key] = _ColumnSums(self, self._height, column.steps.which if changes else None)
             self._tables.append(table)
             self._height += len(table)
         return self._places[key]

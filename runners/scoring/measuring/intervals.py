@@ -81,7 +81,7 @@ def _macro_average_interval(one: Measured, level: float) -> Limits:
 
 
 def freedom_of(one: Measured, groups: int) -> float:
-    """Return an error's degrees of freedom, at least 1; `groups`: used if the value has none."""
+    """Return a value's degrees of freedom for t, at least 1; `groups` replaces missing units."""
     freedom = degrees_of_freedom(one.value, one.deleted, groups if one.units is None else one.units, False)
     return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
 

@@ -63,9 +63,9 @@ def split_label(text: str, settings: Collection[str], calibrators: Collection[st
     own, where = LabelParts(match["name"], match["sweep"] or ""), match["where"] or ""
     if not where:
         return own
-    if _begins(where, calibrators):
+    if _longest_prefix(where, calibrators):
         return replace(own, calibrator=where)
-    if setting := _begins(where, settings):
+    if setting := _longest_prefix(where, settings):
         return replace(own, setting=setting, score=where.removeprefix(setting).removeprefix("/"))
     return replace(own, estimator=where)
 
@@ -114,7 +114,7 @@ class Labels:
             reads = {column for column in columns(plugin, ref["args"]).values() if column is not None}
             of_sets, parts["judge"] = bool(SET_COLUMNS & reads), _judge(reads, judge)
         if own.calibrator:
-            setting = _begins(own.calibrator, self._calibrators)
+            setting = _longest_prefix(own.calibrator, self._calibrators)
             method, _, estimator = own.calibrator.removeprefix(f"{setting}/").partition("/")
             return parts | {"calibrator": f"{setting}/{method}", "estimator": estimator or None}
         estimator, parts["nonconformity"] = (own.estimator, own.score or None) if of_sets else (own.estimator or own.score, None)
@@ -122,7 +122,7 @@ class Labels:
 
 
 def add_estimator(label: str, estimator: str) -> str:
-    """Return a metric label with an estimator added to its brackets, or in new brackets."""
+    """Return `m[estimator]` for label `m`, and `m[x/estimator]` for `m[x]`."""
     return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 
@@ -143,8 +143,8 @@ def _judge(reads: Collection[str], scored_by: str | None) -> str | None:
     return next(filter(None, named), scored_by if rests else None)
 
 
-def _begins(where: str, names: Collection[str]) -> str:
-    """Return the longest name that equals `where` or precedes a `/` in it; "" if none does."""
+def _longest_prefix(where: str, names: Collection[str]) -> str:
+    """Return the longest of `names` that equals `where` or is a path prefix of it; "" if none."""
     return max((name for name in names if where == name or where.startswith(f"{name}/")), key=len, default="")
 
 
@@ -182,5 +182,5 @@ def display_name(name: str) -> str:
 
 
 def heading_name(plugin: str) -> str:
-    """Return the display name of a metric plugin for headings."""
+    """Return a metric plugin's display name for headings: short forms (`UAcc`) where known."""
     return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or display_name(plugin)

@@ -123,7 +123,7 @@ class MetricTask:
 
     @property
     def sums_row_by_row(self) -> bool:
-        """Return whether it takes only sums whose terms each depend on one row alone."""
+        """Return whether the metric takes only sums, each term of which depends on one row."""
         return self.recorded.only_sums and self.metric.is_row_by_row
 
 

@@ -24,7 +24,7 @@ from qualm.runners.scoring.measuring.metrics import Metric
 
 @dataclass(eq=False)
 class ScoredRows:
-    """Rows of a slice that a metric can be over, with masks of scored and counted ones."""
+    """Rows of a slice for one metric, with masks: scored, and counted (others only calibrate)."""
 
     universe: NDArray[np.int64]
     taken: dict[str, Floats]
@@ -61,19 +61,19 @@ class ScoredRows:
         return int(self.is_counted.sum())
 
     @cached_property
-    def _counted_rows(self) -> NDArray[np.int64]:
+    def _counted_per_group(self) -> NDArray[np.int64]:
         """Return the number of counted rows of each group."""
         return np.bincount(self.group[self.is_counted])
 
     @cached_property
     def counted_groups(self) -> NDArray[np.int64]:
         """Return the distinct codes of the groups with counted rows, ascending."""
-        return np.flatnonzero(self._counted_rows)
+        return np.flatnonzero(self._counted_per_group)
 
     @cached_property
     def units(self) -> float:
         """Return the effective number of groups (`limits.effective_units`) the metric is over."""
-        rows = self._counted_rows
+        rows = self._counted_per_group
         return float(rows.sum() ** 2 / max(1, rows @ rows))
 
     @cached_property

@@ -9,8 +9,8 @@ from qualm.runners.training.encoding import EncodedExample
 IMAGE, FILL = 9, 0
 
 
-def coded(prompt, answer, picture=None, beside=None):
-    return EncodedExample(tuple(prompt), tuple(answer), beside or {}, picture or {})
+def coded(prompt, answer, picture=None, per_token=None):
+    return EncodedExample(tuple(prompt), tuple(answer), per_token or {}, picture or {})
 
 
 ONE, TWO = {"pixel_values": torch.ones(1, 3, 2, 2)}, {"pixel_values": torch.full((1, 3, 2, 2), 2.0)}

@@ -43,7 +43,7 @@ def test_an_example_is_what_the_processor_makes_of_it_and_its_answer(model, data
     coded, tensors = encode(example(row)), own(model, row, dataset)
     assert coded.prompt == tuple(tensors["input_ids"][0].tolist())
     assert coded.answer == tuple(model.answer_ids(messages(QUESTIONS[row], n_images=row < 3), "red")) == encode.answer(example(row))
-    assert len(coded) == len(coded.prompt) + len(coded.answer) and coded.beside == {}
+    assert len(coded) == len(coded.prompt) + len(coded.answer) and coded.per_token == {}
     assert set(coded.picture) == ({"pixel_values"} if row < 3 else set())
     if row < 3:
         assert torch.equal(coded.picture["pixel_values"], tensors["pixel_values"])
@@ -91,7 +91,7 @@ def test_where_a_models_prompts_do_not_follow_one_another_each_goes_through_the_
 
 def test_which_picture_an_example_is_about(model, dataset):
     encode = Encoder(model, {"d": dataset})
-    assert [encode.picture_of(example(i)) for i in range(4)] == [("d", "a"), ("d", "a"), ("d", "b"), ("d", None)]
+    assert [encode.image_of(example(i)) for i in range(4)] == [("d", "a"), ("d", "a"), ("d", "b"), ("d", None)]
 
 
 def test_pictures_that_memory_does_not_hold_are_processed_again(model, dataset, monkeypatch):
@@ -124,7 +124,7 @@ def test_what_is_said_of_every_token_goes_beside(tmp_path_factory, dataset):
     gemma.load()
     coded = Encoder(gemma, {"d": dataset})(example(0))
     kinds = own(gemma, 0, dataset)["token_type_ids"][0].tolist()
-    assert coded.beside == {"token_type_ids": tuple(kinds)} and sum(kinds) == 4 and set(coded.picture) == {"pixel_values"}
+    assert coded.per_token == {"token_type_ids": tuple(kinds)} and sum(kinds) == 4 and set(coded.picture) == {"pixel_values"}
 
 
 def test_length_is_of_prompt_and_answer():

@@ -195,10 +195,10 @@ def test_groups_are_the_units_unless_rows_are_split_or_published_code_counts_row
     lac = {"label": "lac", "plugin": "lac", "args": {}}
     chosen = setting(**changes)
     one = redraw(chosen, lac, probs, probs, truth, calibrates, samples(group))
-    own = ~np.isnan(one.own)
+    own = ~np.isnan(one.calibration_scores)
     assert one.unit == unit
     units = group if unit == "group" else np.arange(N)
-    assert one.kept == (threshold(one.own[own], 0.2, chosen["quantile"], units[own]),)
+    assert one.kept == (threshold(one.calibration_scores[own], 0.2, chosen["quantile"], units[own]),)
     assert one.calibrating_units == [len(np.unique(units[own]))]
 
 
@@ -269,7 +269,7 @@ def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
     assert moved.band(rows, covered, group).promise.startswith("nothing is promised")
     inside = 1 - probs[::-1] <= 0.6
     assert (moved.sets(rows, 0.6)["set_size"] == np.maximum(inside, np.isneginf(moved.enters)).sum(axis=1)[rows]).all()
-    assert (moved.own[there] == one.own[there]).all(), "calibrated on clean inputs, read on others"
+    assert (moved.calibration_scores[there] == one.calibration_scores[there]).all(), "calibrated on clean inputs, read on others"
 
 
 @pytest.mark.parametrize("empty", ["argmax", "empty"])

@@ -151,12 +151,12 @@ def test_the_threshold_of_a_part_is_by_the_groups_that_have_a_question_of_it(spl
     setting = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "per": "category", "calibration": {"split": split}}
     calibrates = group % 2 == 0
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates * 1.0, grouped)
-    limits = one.parts.thresholds(one.own, 0.2, "standard", one.units)
+    limits = one.parts.thresholds(one.calibration_scores, 0.2, "standard", one.units)
     for p, name in enumerate(one.parts.names):
         rows = calibrates & (category == name)
         units = group if split == "groups" else np.arange(240)
         assert one.calibrating_units[p] == len(set(units[rows]))
-        limit = threshold(one.own[rows], 0.2, "standard", units[rows])
+        limit = threshold(one.calibration_scores[rows], 0.2, "standard", units[rows])
         assert (np.isnan(limits[p]) and math.isinf(limit)) or limits[p] == limit
     assert np.isnan(limits[one.parts.names.index("rare")]) == (split == "groups"), "six rows, all in one group"
 
