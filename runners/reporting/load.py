@@ -303,7 +303,7 @@ def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def decimals_of(results: Results) -> dict[str, int]:
-    """Return metric -> decimals in the tables of these results, by narrowest interval."""
+    """Return {metric without brackets: decimals that its narrowest clean interval supports}."""
     return column_decimals(results.labelled().filter(ALL_CLEAN).collect())
 
 
