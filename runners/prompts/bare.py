@@ -110,7 +110,7 @@ def is_offer(line: str) -> bool:
 
 
 def is_doubtful(text: str, labels: Collection[str] = ()) -> bool:
-    """Return whether a stripped text looks like two texts, or begins with an unclosed quote."""
+    """Return whether a text has a label (`Answer:`) after a sentence or opens an unclosed quote."""
     opening, closing = text[:1], _PAIRS.get(text[:1], "")
     half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else not set(closing) & set(text[1:]))
     return (bool(opening) and half) or _inner_label_pattern(frozenset(labels)).search(text) is not None

@@ -63,7 +63,7 @@ _NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("te
 
 
 class UnreadableReplyError(ValueError):
-    """A reply lacks or repeats parts; the message is one of the reasons above."""
+    """A reply lacks or repeats parts; the message is a constant such as `MISSING`."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Form:
 
     @cached_property
     def within(self) -> re.Pattern[str]:
-        """Return a pattern of the gap in a line before another part's name."""
+        """Return a pattern of the separator before a part's name inside a line, as in `; answer:`."""
         between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]{1,4}>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
         return re.compile(rf"(?:{between})(?=[*_\"“(]*(?:{self._either})[*_\"”]*[)\]]?\s*[:：]|[*_]*(?:[QA]\d)\)\s)", re.IGNORECASE)
 
@@ -115,7 +115,7 @@ class Form:
         return match is not None and " ".join(_words(match["name"])) in self.label_of
 
     def is_name(self, text: str) -> bool:
-        """Return whether a text is the name of a part."""
+        """Return whether a text is the name of a part, with or without its number."""
         name = " ".join(_words(text))
         return name in self.label_of or name in self.unnumbered
 
@@ -149,7 +149,7 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
 
 
 def read_json_answer(text: str) -> str | None:
-    r"""Return `answer` of the first JSON object that has it, as text; None without one.
+    r"""Return the first `answer` of a JSON object that is a string or number, as text, or None.
 
     >>> read_json_answer('```json\n{"reason": "It is round.", "answer": 3}\n```')
     '3'

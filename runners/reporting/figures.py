@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the palette, cut to the models with a colour of their own if these hold `models`.
+    """Return the first len(SERIES) models of the palette if they include `models`, else all.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
@@ -231,7 +231,7 @@ def right_and_wrong(results: Report, dataset: str) -> Figure:
     for model in results.models:
         for (estimator,), rows in _judged_values(results, model, dataset).group_by("estimator", maintain_order=True):
             histograms[str(estimator), model] = _histogram(rows)
-            quartiles.setdefault(str(estimator), []).append(_quartiles(rows, model))
+            quartiles.setdefault(str(estimator), []).append(_uncertainty_quantiles(rows, model))
     estimators = [name for name in results.estimators.get(dataset, [OWN]) if name in quartiles]
     models = [m for m in results.models if any((e, m) in histograms for e in estimators)]
     if len(models) * len(estimators) > 12:
@@ -268,7 +268,7 @@ def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
     return frame.filter(pl.col("value").is_finite()).select("estimator", "value", verdict=verdict)
 
 
-def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
+def _uncertainty_quantiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
     """Return a row of five uncertainty quantiles for right answers, and one for wrong answers."""
     ends = [pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90)]
     return rows.group_by("verdict", maintain_order=True).agg(*ends).with_columns(model=pl.lit(brief(model)))

@@ -13,7 +13,7 @@ STRONGEST = 52
 
 @dataclass
 class HeatCell:
-    """One number of a heat map, with how much colour is behind it and which."""
+    """One number of a heat map, with the strength and tone of its background colour."""
 
     value: str
     small: str = ""

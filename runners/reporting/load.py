@@ -179,7 +179,7 @@ class Report:
 
     @cached_property
     def main_setting(self) -> str:
-        """Return the conformal setting of leaderboards: `ours`, else the first not of a study."""
+        """Return the conformal setting of leaderboards: `ours`, else the first (studies last)."""
         return main_setting(self.settings)
 
     @cached_property
@@ -249,7 +249,7 @@ class Report:
         )
 
     def main_labels(self, dataset: str) -> list[Label]:
-        """Return a dataset's metric labels of no setting or the main one, not recalibrated ones."""
+        """Return a dataset's metric labels, except of recalibrations and other conformal settings."""
         present = self.overall.filter(pl.col("dataset") == dataset)["metric"].unique(maintain_order=True).to_list()
         return [a for a in (self.labels[t] for t in present) if a.setting in ("", self.main_setting) and not a.calibrator]
 
@@ -303,7 +303,7 @@ def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def decimals_of(results: Results) -> dict[str, int]:
-    """Return metric -> decimals in the tables of these results, by narrowest interval."""
+    """Return {metric without brackets: decimals that its narrowest clean interval supports}."""
     return column_decimals(results.labelled().filter(ALL_CLEAN).collect())
 
 

@@ -95,7 +95,7 @@ def attribution_features(
 
 @dataclass(frozen=True)
 class ModalityRegression:
-    """Fitted regression that gives a sample's modality from its features."""
+    """Fitted multinomial logistic regression of a sample's modality on its features."""
 
     modalities: tuple[str, ...]
     mean: Floats

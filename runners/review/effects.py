@@ -72,10 +72,7 @@ def distance_goal(metric: str, value: float) -> Goal:
 
 
 def share_reading(strength: float, changed: Sequence[bool], n_left_out: int) -> Reading:
-    """Return a Reading of the share of changed answers; without any, NaN in [0, 1].
-
-    The interval is [0, 1] without samples.
-    """
+    """Return a Reading of the share of changed answers; NaN, in [0, 1], if `changed` is empty."""
     n, k = len(changed), int(sum(changed))
     low, high = wilson(k, n) or (0.0, 1.0)
     return Reading(strength, k / n if n else math.nan, round_result(low), round_result(high), n, n_left_out)

@@ -109,7 +109,7 @@ class Pool:
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
     def claimed(self, q: ReviewQuestion) -> list[str]:
-        """Return "NAME: EXPRESSION", or "meant to be NAME", per subset that claims a question."""
+        """Return "NAME: EXPRESSION", or "meant to be NAME", per subset that a question is in."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 

@@ -116,7 +116,7 @@ def _fault(readings: Sequence[Reading], target: float, where: Range, display: Ca
 
 
 def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Reading]:
-    """Return the Readings before and at the curve's first value >= target; twice if the first."""
+    """Return (reading before, reading) where the curve reaches `target`; equal at the start."""
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     first = next(i for i, value in enumerate(smooth) if value >= target)
     return readings[max(first - 1, 0)], readings[first]

@@ -36,7 +36,7 @@ BESIDES = 12
 
 
 class NoTerminalError(Exception):
-    """Keys cannot be read here."""
+    """Standard input or output is not a terminal, so keys cannot be read."""
 
 
 def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:

@@ -43,7 +43,7 @@ class Engine:
         return _digest([sorted(self.plugins), self.content])
 
     def changed_versions(self, part: str = "") -> dict[str, int]:
-        """Return version by kind of answer, if not 1, for kinds behind an answer's part ("": all)."""
+        """Return {kind: version} of versions other than 1 that affect a part of answers ("": any)."""
         mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
@@ -55,7 +55,7 @@ class Engine:
 
 
 def depends_on(part: str, kind: str) -> bool:
-    """Return whether a new version of `kind` outdates `part`; true if no signal names `kind`."""
+    """Return whether `part` depends on `kind`: its kind in SIGNALS, or a kind not in SIGNALS."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 

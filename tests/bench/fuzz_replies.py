@@ -26,7 +26,7 @@ import httpx
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.answers import undefine_invalid
-from qualm.runners.plugins.models._completions import least_entropies, logprobs_in_prompt, option_logits, true_probability, yes_share
+from qualm.runners.plugins.models._completions import entropy_lower_bounds, logprobs_in_prompt, option_logits, true_probability, yes_share
 from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError
 from qualm.runners.servers.replies import Completion
@@ -117,7 +117,7 @@ def _check(reply: Completion, body: dict[str, Any]) -> None:
         options = option_logits(choice.tops, 2)
         _hold(isinstance(options, str) or all(-9000 <= p <= 0.02 for p in options), f"options {options}")
         kept, _ = undefine_invalid(
-            "answer", Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if choice.tops else None)
+            "answer", Part(choice.text, choice.ids, choice.logprobs, entropy_lower_bounds(choice.tops) if choice.tops else None)
         )
         _hold(all(math.isfinite(p) and -9000 <= p <= 0 for p in kept.logprobs or ()), f"log-probabilities {kept.logprobs}")
         _hold(all(math.isfinite(e) and 0 <= e <= 30 for e in kept.entropies or ()), f"entropies {kept.entropies}")

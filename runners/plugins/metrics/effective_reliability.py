@@ -96,5 +96,5 @@ def _last_best_cut(summed_worths: Floats, n_rows: Floats) -> NDArray[np.int64]:
 
 
 def bounds(*, cost: float = 1.0) -> tuple[float, float]:
-    """Return the value if all questions were answered wrong, and right: -cost and 1."""
+    """Return the lowest and highest possible value: -cost (all wrong) and 1 (all right)."""
     return -cost, 1.0

@@ -7,7 +7,7 @@ META = MetricMeta(higher_is_better=None, interval="proportion", row_by_row=True)
 
 
 def hedge_rate(pred_is_idk: Floats, hedges: Floats, weights: Weights) -> Floats:
-    """Share of given answers with a caveat: "probably", "though it is hard to see".
+    """Share of non-abstaining answers with a caveat: "probably", "though it is hard to see".
 
     mean(hedges) over answers in words that do not abstain, in [0, 1]. The caveat is found by rules, whichever judge rates the answer.
     Neither direction is better. Undefined where every answer abstains.

@@ -46,7 +46,7 @@ def mme_score(
 def types(
     right: Floats, pictures: Floats, subtasks: Floats, *, judge: str = "", picture: str = "group", subtask: str = "subtask"
 ) -> Floats:
-    """Return `subtasks`, (n,) codes of kinds that each need several groups for an interval."""
+    """Return the (n,) subtask codes; an interval needs several groups of every subtask."""
     return subtasks
 
 

@@ -43,7 +43,7 @@ def selective_accuracy(
 
 
 def enters(doubt: Floats, correct: Floats, *, coverage: float = 0.8, by: str = "uncertainty") -> Floats:
-    """Return (n,) 1 for answers that are given, including ties at the cut; 0 for others."""
+    """Return (n,) 1 for retained answers, including ties at the cut; 0 for others."""
     score = doubt if by == "uncertainty" else -doubt
     cut = np.sort(score)[int(np.ceil(coverage * len(score) - 1e-9)) - 1]
     return np.asarray(score <= cut, dtype=np.float64)

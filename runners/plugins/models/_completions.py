@@ -43,7 +43,7 @@ def true_probability(tops: Sequence[Mapping[str, float]]) -> float | str:
     return min(1.0, math.exp(logprob))  # servers round log-probabilities
 
 
-def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
+def entropy_lower_bounds(tops: Sequence[Mapping[str, float]]) -> list[float]:
     """Return a lower bound of each position's entropy in nats, from the tokens shown."""
     return [-sum(math.exp(p) * p for p in top.values() if p > MIN_LOGPROB) for top in tops]
 

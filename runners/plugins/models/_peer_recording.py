@@ -190,7 +190,7 @@ class _Places:
 
 
 class _Rows:
-    """Samples by index, converted to Python on access: a million take a gigabyte."""
+    """Samples by index; a row becomes a Python dictionary only on access, to save memory."""
 
     COLUMNS = ("sample_id", "question", "choices", "answer_index", "image_id")
 
@@ -269,7 +269,7 @@ class _Answers:
 
 
 def _digest(columns: Columns) -> bytes:
-    """Return a digest of an answer without its log's verdict; 1 and 1.0 are equal."""
+    """Return a digest of an answer's columns except its recorded rating; 1 and 1.0 are equal."""
     return hashlib.blake2b(
         repr([(name, _numbers(columns[name])) for name in sorted(columns) if name != VERDICT]).encode(), digest_size=16
     ).digest()

@@ -17,7 +17,7 @@ from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import (
     depends_on_temperature,
-    least_entropies,
+    entropy_lower_bounds,
     likeliest,
     logprobs_in_prompt,
     option_logits,
@@ -149,7 +149,7 @@ class OpenAIModel:
         if OPTIONS in request.parts:
             return self._body(request.prompt, image_urls, 1, top=True)
         top = self.content.truncated_entropies or not TOPS.isdisjoint(request.parts)
-        body = self._body(request.prompt, image_urls, decoding.max_new_tokens, top=top) | _format(request.asked)
+        body = self._body(request.prompt, image_urls, decoding.max_new_tokens, top=top) | _response_format(request.asked)
         return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
 
     def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
@@ -204,7 +204,7 @@ class OpenAIModel:
 
     def _draws(self, request: Request, url: Sequence[str], draws: Sequence[int], decoding: Decoding) -> Iterator[PartReply]:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies, decoding=decoding)
-        body |= _format(request.asked)
+        body |= _response_format(request.asked)
         if self.content.logprobs and decoding.temperature != 1.0:
             self._check_scale(request.prompt, url, decoding.temperature)
         left, short = list(draws), False
@@ -271,7 +271,7 @@ class OpenAIModel:
         if not self.content.logprobs or choice.logprobs is None:
             return Part(choice.text, choice.ids, thinking=choice.reasoning)
         self.counters["answers without the end's log-probability"] += choice.ended
-        entropies = least_entropies(choice.tops) if self.content.truncated_entropies else None
+        entropies = entropy_lower_bounds(choice.tops) if self.content.truncated_entropies else None
         return Part(choice.text, choice.ids, choice.logprobs, entropies, thinking=choice.reasoning)
 
     def _ask_once(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
@@ -338,8 +338,8 @@ def _undefined(part: str) -> Part:
     return Part(numbers=[]) if part in ("p_yes", "p_true") else Part()
 
 
-def _format(asked: Prompt) -> dict[str, Any]:
-    """Return the request parameter that keeps replies to the JSON Schema; {} without one."""
+def _response_format(asked: Prompt) -> dict[str, Any]:
+    """Return `response_format` with a JSON Schema if answers are to be JSON, else {}."""
     if asked.answer_format != "json":
         return {}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(asked.schema or ANSWER_SCHEMA)}}}

@@ -97,7 +97,7 @@ def recorded(
 
 
 class VubRecording:
-    """One folder of recorded outputs of VLM-Uncertainty-Bench."""
+    """A run's recorded outputs on VLM-Uncertainty-Bench, in a folder."""
 
     def __init__(self, source: Path, run: str) -> None:
         self.source, self.run = source, run

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Planned:
-    """A target, its inpainting jobs (the object, perhaps a control), and proofs of the pair."""
+    """A target, its inpainting jobs, and a proof in words of each job from the scene graph."""
 
     target: Target
     jobs: tuple[Job, ...]
@@ -58,7 +58,7 @@ class Painted:
 
 @dataclass(frozen=True)
 class Painter:
-    """Maker of inpainted images of targets: mask, control, inpainting; counts failures."""
+    """Inpainter of target objects and, if wanted, of control objects; failures are counted."""
 
     context: PairContext
     source: DatasetFolder

@@ -108,7 +108,7 @@ def relevance_mask(relevance: np.ndarray, size: tuple[int, int], smooth: str = "
 
 
 class Clip:
-    """A CLIP model from a folder, loaded on first use; gives cached relevance of image parts."""
+    """A CLIP model, loaded on first use, that scores image patches by relevance, with a cache."""
 
     def __init__(self, folder: Path, device: str) -> None:
         fault = folder_fault(folder)

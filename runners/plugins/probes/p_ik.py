@@ -12,7 +12,7 @@ CITES = ["kadavath2022language"]
 
 
 def p_ik(states: list[Floats], *, layer: str = "middle", decay: Annotated[float, Gt(0)] = 1.0) -> ProbeDesign:
-    """Return the design of a logistic regression for 1 - P(IK) on prompts' last hidden states.
+    """Return the design of a logistic regression for 1 - P(IK) on prompts' last-token states.
 
     In [0, 1], higher = more uncertain. Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work
     compares with (Kossen et al. 2024: "accuracy probe").

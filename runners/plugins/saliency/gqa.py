@@ -40,10 +40,10 @@ def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Arti
     """
     place = Path(graphs) if graphs else folder
     ids: dict[str, str] = {row["sample_id"]: dict(row["meta"] or ()).get("question_id") or row["sample_id"] for row in rows}
-    scenes = _read(place, "*_sceneGraphs.json", {row["image_id"] for row in rows} | {_plain(row["image_id"]) for row in rows})
+    scenes = _read(place, "*_sceneGraphs.json", {row["image_id"] for row in rows} | {_scene_graph_key(row["image_id"]) for row in rows})
     questions = _read(place, "*questions*.json", set(ids.values()))
     for row in rows:
-        scene = scenes.get(row["image_id"]) or scenes.get(_plain(row["image_id"]))
+        scene = scenes.get(row["image_id"]) or scenes.get(_scene_graph_key(row["image_id"]))
         question = questions.get(ids[row["sample_id"]])
         target = _target(row, scene, question)
         if isinstance(target, str):
@@ -52,7 +52,7 @@ def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Arti
             yield target
 
 
-def _plain(image_id: str) -> str:
+def _scene_graph_key(image_id: str) -> str:
     """Return the image's key in the scene graphs: its id without folders and suffix."""
     return image_id.rpartition("/")[2].partition(".")[0]
 

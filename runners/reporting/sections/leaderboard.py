@@ -160,7 +160,7 @@ def describe_rows(results: Report, dataset: str) -> str:
 
 
 def _title_with_part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """Return the title, naming its rows (test part or all) if other tables are over others."""
+    """Return the title, with "test part" or "all rows" if `labels` mix both and `chosen` not."""
     if len(set(map(is_of_test_part, labels))) < 2 or len(set(map(is_of_test_part, chosen))) > 1:
         return title
     return (say.OVER_TEST_PART if is_of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)

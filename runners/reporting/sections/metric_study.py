@@ -60,7 +60,7 @@ def metric_study(results: Report) -> list[Figure]:
 
 
 def study_claims(results: Report) -> list[tuple[str, str]]:
-    """Return (dataset, sentence) pairs on figure 4b, for datasets with unanswerable questions."""
+    """Return (dataset, sentence on a calibration error's correlations), skipping answerable sets."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 

@@ -37,7 +37,7 @@ def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
     """
     by_grid: dict[tuple[str, str], dict[tuple[str, str, str, str], Row]] = {}
     for row in means.iter_rows(named=True):
-        metric, estimator = _split(row["metric"])
+        metric, estimator = _metric_and_estimator(row["metric"])
         if metric.partition("@")[0] in NAMES and estimator:
             by_grid.setdefault((row["model"], row["dataset"]), {})[metric, estimator, row["variant"], row["slice"]] = row
     unchanged = {(r["model"], r["dataset"], r["variant"]): r["value"] for r in means.iter_rows(named=True) if r["metric"] == UNCHANGED}
@@ -110,7 +110,7 @@ def _best(rows: Iterable[Row], results: Report | None = None) -> str:
 
 
 def _named(row: Row, results: Report | None) -> str:
-    metric, estimator = _split(row["metric"])
+    metric, estimator = _metric_and_estimator(row["metric"])
     name = f"{display_name(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
     if results is None:
         return name + aside(between(row))
@@ -158,7 +158,7 @@ def _by_kind(results: Report) -> dict[str, float]:
     return {part.removeprefix("category="): value for part, value in means.iter_rows()}
 
 
-def _split(label: str) -> tuple[str, str]:
+def _metric_and_estimator(label: str) -> tuple[str, str]:
     """Return (metric, estimator) of a label `metric[estimator]`; estimator "" without one."""
     return metric_of(label), in_brackets(label)
 

@@ -56,7 +56,7 @@ class Gallery:
 
 
 def gallery(results: Report) -> Gallery | None:
-    """Return a question under all its variants; None if no variant was answered."""
+    """Return a question under up to MAX_VARIANTS variants; None if no variant was answered."""
     there = [d for d in results.datasets if d in results.samples]
     ordered = sorted(there, key=lambda d: not results.samples[d]["image_id"].drop_nulls().len())
     return next((drawn for dataset in ordered if (drawn := _of_dataset(results, dataset))), None)

@@ -174,7 +174,7 @@ def _accuracy(row: dict[str, Any]) -> str:
 
 
 def _shares(attributions: pl.DataFrame, model: str) -> str:
-    """Return a sentence on a model's samples of unknown modality; "" if there are none."""
+    """Return a sentence: shares of modalities blamed on samples without a known one, or ""."""
     others = attributions.filter((pl.col("model") == model) & pl.col("truth").is_null()).drop_nulls("blamed")["blamed"].to_list()
     shares = [f"{name} {percent(others.count(name) / len(others), 0)}" for name in MODALITIES if others.count(name)]
     return say.OTHER_SAMPLES.format(n=len(others), shares=", ".join(shares)) if others else ""

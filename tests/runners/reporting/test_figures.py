@@ -115,7 +115,7 @@ def test_a_model_has_one_colour_in_all_figures():
 
 def test_quartiles_are_those_that_the_caption_names():
     rows = pl.DataFrame({"verdict": ["right"] * 101 + ["wrong"], "value": [*map(float, range(101)), 7.0]})
-    first, second = figures._quartiles(rows, "m").to_dicts()
+    first, second = figures._uncertainty_quantiles(rows, "m").to_dicts()
     assert [first[f"q{q}"] for q in (10, 25, 50, 75, 90)] == pytest.approx([10, 25, 50, 75, 90])
     assert set(first) == {"model", "verdict", "q10", "q25", "q50", "q75", "q90"} and (second["q50"], second["model"]) == (7, "m")
 

@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.plugins.models._completions import (
     depends_on_temperature,
-    least_entropies,
+    entropy_lower_bounds,
     logprobs_in_prompt,
     option_logits,
     true_probability,
@@ -32,7 +32,7 @@ def test_yes_and_true():
 
 
 def test_the_part_of_the_entropy_that_is_shown():
-    assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": MIN_LOGPROB - 999}, {}]) == pytest.approx(
+    assert entropy_lower_bounds([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": MIN_LOGPROB - 999}, {}]) == pytest.approx(
         [math.log(2), 0, 0]
     )
 
