@@ -17,7 +17,7 @@ _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
 
 
 def shipped() -> dict[str, str]:
-    """Return {name: title} of the benchmarks."""
+    """Return {name: title} of the benchmarks that come with Qualm."""
     return {name: str(textfiles.read_yaml(SPECS / f"{name}.yaml").get("title", "")) for name in shipped_names()}
 
 
