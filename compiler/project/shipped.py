@@ -13,7 +13,7 @@ from qualm.registry.places import PACKAGE
 from qualm.registry.plugins.registry import PROMPT_PATTERN, PROMPTS
 
 SPECS = PACKAGE / "specs"
-_COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
+_COMMANDS = "fetch|run|plan|validate|show|stats|verify|strength|judges|power|prompt|compile|graph|export|cite|share|view"
 
 
 def shipped() -> dict[str, str]:
