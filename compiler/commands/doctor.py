@@ -39,7 +39,7 @@ _SIGNS = {
 
 @app.callback()
 def _group() -> None:
-    """Keep `qualm model verify` two words: Typer drops the name of a lone subcommand."""
+    """Keep `qualm doctor model` two words: Typer drops the name of a lone subcommand."""
 
 
 @app.command()

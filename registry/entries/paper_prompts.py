@@ -38,5 +38,5 @@ def how_to_fill(name: str) -> str:
 
 
 def is_printed(path: str | None) -> bool:
-    """Return whether a prompt is printed in the paper: its folder is `paper`; None is not."""
+    """Return whether a prompt's path is in folder `paper`, which holds the paper's prompts."""
     return path is not None and Path(path).parent.name == FOLDER
