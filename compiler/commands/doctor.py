@@ -39,7 +39,7 @@ _SIGNS = {
 
 @app.callback()
 def _group() -> None:
-    """Keep `model` a subcommand, although it is the only one so far."""
+    """Keep `qualm doctor model` two words: Typer drops the name of a lone subcommand."""
 
 
 @app.command()

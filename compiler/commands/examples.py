@@ -48,7 +48,7 @@ def text(part: dict[str, Any]) -> str:
 
 
 def placeholders(written: str) -> dict[str, str]:
-    """Return {name that readers must replace: its meaning} for an example's YAML text."""
+    """Return {placeholder: its meaning} for the placeholders in an example's YAML text."""
     return {name: meaning for name, meaning in say.PLACEHOLDERS.items() if name in _words(written)}
 
 

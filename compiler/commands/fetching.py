@@ -92,7 +92,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """Flags of `qualm fetch`, equal for all its specs: dry run, accept licences, print JSON."""
+    """Flags of `qualm fetch`: dry run, accept licences, print JSON."""
 
     dry_run: bool
     accept_licence: bool
@@ -101,7 +101,7 @@ class FetchOptions:
 
 @dataclass
 class FetchOutcome:
-    """Result of `qualm fetch` for its specs: items, and notes of done, failures and left."""
+    """Result of `qualm fetch`: items, and notes on those done, failed or not fetched."""
 
     items: list[FetchItem] = field(default_factory=list)
     done: dict[str, str] = field(default_factory=dict)

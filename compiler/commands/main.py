@@ -34,7 +34,7 @@ from qualm.runners.runtime.settings import SettingsError
 
 
 class Interruptible(TyperGroup):
-    """Command group that exits with 130 on Ctrl-C, as shells do; Typer's 1 means "no"."""
+    """Command group that exits with 130 on Ctrl-C, as shells do, instead of Typer's 1."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -138,7 +138,7 @@ def command_line() -> Callable[..., Any]:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the `qualm` command with the arguments of this process."""
     run_guarded(lambda: command_line()(standalone_mode=True))
 
 

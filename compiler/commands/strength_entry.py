@@ -35,7 +35,7 @@ class PerturbationEntry:
     """Values of `named` parameters as in labels: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
-        """Return the variant's label: `main`, what the spec names, and values changed from `args`."""
+        """Return the variant's label under `args`, with `main`, set and changed parameters."""
         named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 

@@ -38,7 +38,7 @@ class ReviewRequest:
 
 @dataclass(frozen=True)
 class ReviewTarget:
-    """A dataset or pair set to review, and the entry for its decisions."""
+    """Dataset or pair set to review, and the registry entry that stores the decisions."""
 
     spec: str
     section: str
@@ -186,7 +186,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
 
 
 def _outcome_message(entry: str, added: Added | None) -> str:
-    """Return a message on the entry's new version; if None was added, that nothing changed."""
+    """Return a message naming the entry's new version; if `added` is None, "unchanged"."""
     if added is None:
         return say.DECISIONS_UNCHANGED.format(entry=entry)
     return say.DECISIONS_PUBLISHED.format(entry=entry, outcome=added.outcome, version=added.entry.version)

@@ -98,7 +98,7 @@ def probe(layout: Layout) -> PlannedStage:
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:
-    """Return per conformal setting {"label", "scores", its arguments}; [] if there is none."""
+    """Return each conformal setting as {"label", "scores", **arguments}; [] if there is none."""
     return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in layout.resolved.conformal]
 
 

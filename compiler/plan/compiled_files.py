@@ -38,7 +38,7 @@ class Leftover:
 
 
 def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
-    """Return what is left of each compiled spec that is not in `specs`, by name."""
+    """Return a `Leftover` per compiled spec that is not in `specs`, sorted by name."""
     owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
     owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
     return [list_compiled(root, name) for name in sorted(owners - set(specs))]

@@ -130,7 +130,7 @@ def _ignore_block(plan: Plan) -> str:
 
 @dataclass
 class FileChanges:
-    """Paths that `write` changed, or in a dry run would change."""
+    """Files that `write` changed, or would change in a dry run, and leftovers of old specs."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ def with_card(folder: str) -> dict[str, Any]:
 
 
 class Layout:
-    """Paths of all that the stages of a resolved spec read and make."""
+    """Paths of the inputs and outputs of a resolved spec's stages."""
 
     def __init__(self, resolved: Resolved, root: Path, sources: Sources | None = None) -> None:
         self.resolved, self.root, self.sources = resolved, root, sources or Sources()
@@ -204,7 +204,7 @@ def variant(perturbation: Ref) -> dict[str, Any]:
 
 
 def variants(layout: Layout, perturbations: Iterable[Ref]) -> list[dict[str, Any]]:
-    """Return the parameters of each perturbation, with "made" if a stage stores it."""
+    """Return the parameters of each perturbation, with "made": True if a stage stores it."""
     return [{**variant(p), **({"made": True} if p.label in layout.perturbed else {})} for p in perturbations]
 
 
@@ -215,7 +215,7 @@ def _keys(tree: Any) -> set[str]:
 
 
 def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
-    """Return {path below root, else module: file} of modules, assets and what they import.
+    """Return {relative path or module name: file} of modules, assets and their imports.
 
     Empty package files are left out. Files below the root are named by their relative paths.
     """

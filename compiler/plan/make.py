@@ -115,7 +115,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
 
 
 def blind_variants(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
-    """Return the variants without or with a wrong image that a model is asked, maybe []."""
+    """Return the model's no-image and wrong-image variants; [] if the spec asks for none."""
     ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
     return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]
 
@@ -146,7 +146,7 @@ def samples(layout: Layout, dataset: DatasetUse) -> PlannedStage:
 
 
 def _balance(layout: Layout, dataset: DatasetUse) -> dict[str, Any]:
-    """Return {"balance": its settings and seed, "splits"}; {} without `balance:`."""
+    """Return {"balance": settings and seed, "splits": if named}; {} without `balance:`."""
     balance = dataset.entry.balance
     return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([dataset])}
 
@@ -208,7 +208,7 @@ Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 
 
 def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
-    """Return a planner of one stage if the spec has answers and this section, else of none."""
+    """Return a planner: [the stage] if models are asked and `section` is set, else []."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
 
 

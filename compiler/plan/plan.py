@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the names of other specs whose models are read here."""
+        """Return the names of the other specs whose models this plan reads."""
         parts = (path.split("/") for stage in self.stages for path in stage.deps)
         return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
 

@@ -60,7 +60,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _lexical(resolved: Resolved) -> list[str]:
-    """Return the labels of estimators that compare answers by words alone (NLI `lexical`)."""
+    """Return the labels of estimators that use NLI `lexical`; with Jaccard they use none."""
     refs = [e.as_json() for e in resolved.estimators]
     default = [e for e in refs if (e["args"].get("nli") or {}).get("plugin") == "lexical"]
     return [e["label"] for e in default if e["args"].get("similarity") != "jaccard"]
@@ -144,7 +144,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _shortcuts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, dict[str, str]]:
-    """Return {"shortcuts": {dataset: path of its table}} of evaluated datasets; or {}."""
+    """Return {"shortcuts": {dataset: path of its table}} of evaluated datasets; {} if none."""
     answered = {d.label for d in layout.evaluated}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in writers(before, "shortcuts") if s.params["dataset"] in answered}
     return {"shortcuts": tables} if tables else {}

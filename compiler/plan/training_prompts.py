@@ -34,7 +34,7 @@ def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
 
 
 def _asked_with(resolved: Resolved, f: FinetuneUse) -> list[tuple[str, dict[str, Any]]]:
-    """Return a list of (dataset, prompt) by which a trained model is asked its training data."""
+    """Return (training dataset, prompt) pairs of the first model that a fine-tune makes."""
     datasets = [d for d in resolved.data if d.label.split("@")[0] in f.datasets]
     return [(d.label, model.prompt_for(d)) for model in _trained(resolved, f)[:1] for d in datasets]
 

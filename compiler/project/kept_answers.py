@@ -142,7 +142,7 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return whether `kind` is a signal of answers that must all be computed again.
+        """Return whether signal `kind` is about answers of which no stored part is reusable.
 
         `stored` and `comparable` count reusable and requested parts: {kind: count}.
         """

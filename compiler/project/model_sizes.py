@@ -144,7 +144,7 @@ def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> 
 
 
 def _plain_path_note(config: Mapping[str, Any]) -> str:
-    """Return a note if the model needs slower plain passes; else ""."""
+    """Return a note if the model runs without a cache, so slower than estimated; else ""."""
     return say.PLAIN_PASSES if plain_reason(config) else ""
 
 

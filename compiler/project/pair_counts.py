@@ -10,7 +10,7 @@ from qualm.compiler.spec.resolved import Resolved
 
 @dataclass(frozen=True)
 class RecipeQuestionLimit:
-    """Most questions that one recipe of a pair set makes, by split."""
+    """Maximum number of questions, by split, that one recipe of a pair set makes."""
 
     pairs: str
     """Name of the pair set."""

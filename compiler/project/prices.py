@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """Sizes of one question to a server, from which its load follows: signals, draws, tokens."""
+    """Token counts, signals and number of sampled answers that set the load of a question."""
 
     needs: frozenset[str]
     draws: int

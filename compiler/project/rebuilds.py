@@ -58,8 +58,8 @@ class Forecast:
 
 
 @dataclass
-class _World:
-    """Hashes of paths as known before and after each stage, while forecasting."""
+class _ForecastState:
+    """Hashes of inputs and outputs that a forecast knows after the stages it has passed."""
 
     root: Path
     repo: Any
@@ -81,9 +81,9 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
     """
     with open_repo(root) as repo:
-        world, forecasts = _World(root, repo), list[Forecast]()
+        state, forecasts = _ForecastState(root, repo), list[Forecast]()
         for each in [*before, plan]:
-            forecasts = _plan(each, root, default, world)
+            forecasts = _plan(each, root, default, state)
         return forecasts
 
 
@@ -96,83 +96,83 @@ def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
     """
     plans = list(plans)
     with open_repo(root) as repo:
-        world = _World(root, repo, pulled=True)
+        state = _ForecastState(root, repo, pulled=True)
         for plan in plans:
-            world.hashes.update(locked_outputs(_lock(plan, root, default)))
-            world.hashes[plan.marker] = MARKER_MD5
-        return {plan.spec: [f for f in _plan(plan, root, default, world) if f.action in ("run", "blocked")] for plan in plans}
+            state.hashes.update(locked_outputs(_lock(plan, root, default)))
+            state.hashes[plan.marker] = MARKER_MD5
+        return {plan.spec: [f for f in _plan(plan, root, default, state) if f.action in ("run", "blocked")] for plan in plans}
 
 
 def _lock(plan: Plan, root: Path, default: str) -> Path:
     return (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
 
 
-def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
+def _plan(plan: Plan, root: Path, default: str, state: _ForecastState) -> list[Forecast]:
     lock = read_lock(_lock(plan, root, default))
     compiled = pipeline(plan)["stages"]
-    world.hashes[plan.marker] = MARKER_MD5
-    return [_stage(s, compiled[s.name], plan.spec, lock.get(s.name), world) for s in plan.stages]
+    state.hashes[plan.marker] = MARKER_MD5
+    return [_stage(s, compiled[s.name], plan.spec, lock.get(s.name), state) for s in plan.stages]
 
 
-def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
-    deps, unknown, missing = _deps(stage, compiled["deps"], spec, world)
+def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: Mapping[str, Any] | None, state: _ForecastState) -> Forecast:
+    deps, unknown, missing = _deps(stage, compiled["deps"], spec, state)
     if missing:
-        world.blocked.update(dict.fromkeys(stage.outs, stage.name))
+        state.blocked.update(dict.fromkeys(stage.outs, stage.name))
         return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
     never = [Reason("new", "never run here")]
     reasons = never if entry is None else list(_against_lock(stage, compiled["cmd"], f"specs/{spec}/stages/{stage.name}.json", entry, deps))
     if unknown:
-        world.hashes.update(dict.fromkeys(stage.outs))
+        state.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change", follows=True) for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if reasons else "perhaps", (*reasons, *perhaps))
     if entry is not None and not reasons:
-        lost = [] if world.pulled else _outputs(entry, world)
-        if not lost or all(out.get("md5") and holds(cache_folder(world.root), out["md5"]) for out in entry.get("outs", [])):
-            world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
+        lost = [] if state.pulled else _outputs(entry, state)
+        if not lost or all(out.get("md5") and holds(cache_folder(state.root), out["md5"]) for out in entry.get("outs", [])):
+            state.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "restore" if lost else "unchanged", tuple(lost))
         reasons = lost
-    world.hashes.update(dict.fromkeys(stage.outs))
+    state.hashes.update(dict.fromkeys(stage.outs))
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
 
 def _deps(
-    stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
+    stage: PlannedStage, paths: Iterable[str], spec: str, state: _ForecastState
 ) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
     """Return ({input: lock entry}, inputs of unknown hash, reasons that it cannot run yet).
 
-    Inputs are paths. Their entries are kept in `world`.
+    Inputs are paths. Their entries are kept in `state`.
     """
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:
-        if path in world.blocked:
-            missing.append(Reason("waiting", say.REASON_WAITS_FOR.format(stage=world.blocked[path]), follows=True))
+        if path in state.blocked:
+            missing.append(Reason("waiting", say.REASON_WAITS_FOR.format(stage=state.blocked[path]), follows=True))
             continue
-        if path in world.hashes:
-            md5 = world.hashes[path]
+        if path in state.hashes:
+            md5 = state.hashes[path]
             if md5 is None:
                 unknown.append(path)
-            entries[path] = _dep(path, world, md5) if md5 else None
+            entries[path] = _dep(path, state, md5) if md5 else None
             continue
-        if path not in world.entries:  # what thousands of stages read is looked at once
-            recorded = _tracked(path, world)
-            md5 = recorded if world.pulled else None
-            world.entries[path] = _dep(path, world, md5 or hash_path(world.root, path, world.repo) or recorded)
-        entry = world.entries[path]
+        if path not in state.entries:  # what thousands of stages read is looked at once
+            recorded = _tracked(path, state)
+            md5 = recorded if state.pulled else None
+            state.entries[path] = _dep(path, state, md5 or hash_path(state.root, path, state.repo) or recorded)
+        entry = state.entries[path]
         if entry is None:
             missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"), spec)))
         entries[path] = entry
     return entries, unknown, missing
 
 
-def _dep(path: str, world: _World, md5: str | None) -> dict[str, Any] | None:
-    place = world.root / path
+def _dep(path: str, state: _ForecastState, md5: str | None) -> dict[str, Any] | None:
+    place = state.root / path
     is_executable = place.is_file() and place.stat().st_mode & 0o111
     return None if md5 is None else {"md5": md5, **({"isexec": True} if is_executable else {})}
 
 
-def _tracked(path: str, world: _World) -> str | None:
-    tracked = find_dvc_file(world.root, path)
+def _tracked(path: str, state: _ForecastState) -> str | None:
+    tracked = find_dvc_file(state.root, path)
     if tracked is None:
         return None
     file, md5 = tracked
@@ -208,10 +208,10 @@ def _against_lock(
         yield Reason("new", f"new output {path}" if path in stage.outs else say.REASON_NOT_MADE.format(path=path))
 
 
-def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
+def _outputs(entry: Mapping[str, Any], state: _ForecastState) -> list[Reason]:
     reasons = []
     for out in entry.get("outs", []):
-        now = hash_path(world.root, out["path"], world.repo)
+        now = hash_path(state.root, out["path"], state.repo)
         if now is None:
             reasons.append(Reason("output", say.REASON_GONE.format(path=out["path"])))
         elif now != out.get("md5"):

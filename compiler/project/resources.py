@@ -39,7 +39,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """Work of a model per question: signals, draws, tokens."""
+    """Work of a model per question: signals, sampled answers, answer and image tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -60,7 +60,7 @@ class Workload:
 
     @property
     def read_again(self) -> int:
-        """Return how often the answer is read again; a gradient's pass back takes as long as two."""
+        """Return the number of extra forward passes over an answer; a gradient counts as three."""
         kinds = Counter(parse_internal(need).kind for need in self.needs if is_internal(need))
         seen = bool(kinds[ATTENTION] or kinds[INFORMATION]) + kinds[INFORMATION] + bool(kinds[EVIDENCE]) + 3 * kinds[GRADIENT]
         return sum(name in self.needs for name in READ_AGAIN) + seen

@@ -13,11 +13,11 @@ from qualm.registry.places import PACKAGE
 from qualm.registry.plugins.registry import PROMPT_PATTERN, PROMPTS
 
 SPECS = PACKAGE / "specs"
-_COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
+_COMMANDS = "fetch|run|plan|validate|show|stats|verify|strength|judges|power|prompt|compile|graph|export|cite|share|view"
 
 
 def shipped() -> dict[str, str]:
-    """Return {name: title} of the benchmarks."""
+    """Return {name: title} of the benchmarks that come with Qualm."""
     return {name: str(textfiles.read_yaml(SPECS / f"{name}.yaml").get("title", "")) for name in shipped_names()}
 
 

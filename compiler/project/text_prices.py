@@ -122,7 +122,7 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
 
 @dataclass(frozen=True)
 class _Items:
-    """Token counts of the items' texts, or of one typical item if not built."""
+    """Token counts of the texts that a server is asked about; a typical count if not built."""
 
     texts: tuple[int, ...]
     built: bool

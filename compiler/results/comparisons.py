@@ -69,7 +69,7 @@ def _place(test: Mapping[str, Any]) -> str:
 
 
 def metric_in_words(test: Mapping[str, Any]) -> str:
-    """Return the metric's label, with "(QUANTITY)" if compared by another."""
+    """Return the metric's label, and "(QUANTITY)" after it if another quantity is compared."""
     by = compared_quantity(test.get("compared_by"))
     return f"{test['metric']} ({by})" if by else str(test["metric"])
 

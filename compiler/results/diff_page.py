@@ -79,7 +79,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
 
 
 def _cell(name: str) -> str:
-    """Return a name as Markdown code for a table cell, which notifies nobody."""
+    """Return a name as Markdown code for a table cell, so that "@name" notifies nobody."""
     return code(name).replace("|", "\\|")
 
 

@@ -176,7 +176,7 @@ def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
 
 
 def full_disks(root: Path) -> list[str]:
-    """Return a message per disk of project and cache that is full; [] if there is room."""
+    """Return a message per disk of project and cache with under MIN_FREE_BYTES left, or []."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
     return [say.SPACE_LEFT.format(folder=place, size=format_size(free)) for place, free in left.items() if free < MIN_FREE_BYTES]

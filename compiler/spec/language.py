@@ -504,7 +504,7 @@ class Probe(_BesidePlugin):
 
 
 class Blind(_Strict):
-    """Section `blind:`: the models that get each text-only or shuffled-image baseline."""
+    """Section `blind:`: the models that get each baseline without the question's image or text."""
 
     refuser: list[str] = Field(
         [],

@@ -140,7 +140,7 @@ def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True)
 class _Fields:
-    """Names of the samples' fields, and whether there can be no others."""
+    """Names of the samples' fields, and whether the list of names is complete."""
 
     names: frozenset[str]
     complete: bool

@@ -43,7 +43,7 @@ class Ref:
 
     @property
     def keeps_answer(self) -> bool:
-        """Return whether answers under this perturbation are scored against the old reference."""
+        """Return whether answers under this perturbation are scored by the original reference."""
         return bool(self.plugin.declares.get("KEEPS_ANSWER", True)) if self.scored is None else self.scored
 
     @property

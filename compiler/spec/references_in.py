@@ -37,7 +37,7 @@ def takes_none(annotation: Any) -> bool:
 
 
 def changed_arguments(plugin: Plugin, args: Mapping[str, Any], change_name: ChangeName, change_args: ChangeArgs) -> dict[str, Any]:
-    """Return arguments changed at each level by `change_args`, their names by `change_name`."""
+    """Return nested arguments after `change_args`, with artifact names after `change_name`."""
     annotation_of = {p.name: p.annotation for p in plugin.parameters}
     return {key: _changed(annotation_of.get(key), value, change_name, change_args) for key, value in change_args(plugin, args).items()}
 

@@ -124,7 +124,7 @@ class ProbeUse(FittedUse[Probe]):
 
     @property
     def beside(self) -> str:
-        """Return the perturbation with which it compares in training; "" if none."""
+        """Return the perturbed variant that training compares answers with; "" if none."""
         named = self.plugin.declares.get("BESIDE")
         return str(self.args[named]) if named else ""
 
@@ -152,7 +152,7 @@ class CalibratorUse:
         return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:
-        """Return the calibrators for "" (confidence), one estimator, or a tuple of combined ones."""
+        """Return the methods that can recalibrate `of`: "" (confidence), one estimator or several."""
         if isinstance(of, tuple):
             return [m for m in self.methods if m.plugin.declares.get("SEVERAL", False)]
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]
@@ -210,7 +210,7 @@ class DatasetUse(DataUse):
 
     @property
     def source(self) -> str | None:
-        """Return the name of its folder in registry/data; None for generated data."""
+        """Return the name of the dataset's folder in registry/data; None for generated data."""
         return self.entry.source or (self.card.name if self.card.layout else None)
 
 

@@ -119,7 +119,7 @@ def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel])
 
 
 def _in_quotes(detail: Any) -> str:
-    """Return a hint to quote the value if a number stands for a text; else ""."""
+    """Return a hint to quote the value if a number or boolean stands for a text; else ""."""
     return "text in quotes, as in '3' or 'no'" if detail["type"] == "string_type" and isinstance(detail["input"], int | float) else ""
 
 

@@ -85,7 +85,7 @@ class SitePart:
 
     @cached_property
     def orders(self) -> tuple[list[str], list[str]]:
-        """Return (model names in the report's order, in the order of their colours)."""
+        """Return the model names in the report's order, and again in the order of colours."""
         models, colours = model_orders(self.results, self._report_params)
         return [*models, *(name for name in self.results.models if name not in models)], colours
 

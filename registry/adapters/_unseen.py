@@ -34,7 +34,7 @@ class Unseen:
     where: str
 
     def field(self, names: Sequence[str]) -> str | None:
-        """Return the record's key, letter case ignored, of the first of `names` not null; or None."""
+        """Return the record's key for the first of `names` with a value, in any case; else None."""
         own = {str(key).lower(): str(key) for key in self.record}
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 

@@ -66,7 +66,7 @@ def vizwiz_ans_difference(
 
 
 def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({file of image names, matched or set aside: its JSON text}, counts in words).
+    """Return ({file: JSON text} of image names matched or unmatched, counts as sentences).
 
     They are made from today's release in the folder.
     """

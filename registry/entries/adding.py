@@ -264,7 +264,10 @@ def _layout_folder(folder: Path, card: Card) -> Path:
 
 
 def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
-    """Return whether `before` has this card, size and number of files, and is cached."""
+    """Return whether `before` is cached, not imported, and has this card, size, file count.
+
+    Both must have skipped bad files, or neither.
+    """
     same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
     sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)

@@ -124,7 +124,7 @@ def with_sizes(plan: FetchPlan) -> FetchPlan:
 
 
 def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
-    """Yield (path, address) of a card's URLs for `uses`; not archives fetched file by file."""
+    """Yield (path, address) of the URLs that `uses` need; skip archives fetched file by file."""
     replaced = {name for one in source.single.values() for name in one.instead_of} if missing_files else set()
     yield from ((path, one) for path, one in source.urls.items() if path not in replaced and one.is_needed(uses))
 

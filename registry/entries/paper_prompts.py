@@ -38,5 +38,5 @@ def how_to_fill(name: str) -> str:
 
 
 def is_printed(path: str | None) -> bool:
-    """Return whether a prompt's path is in folder `paper`; False for None."""
+    """Return whether a prompt's path is in folder `paper`, which holds the paper's prompts."""
     return path is not None and Path(path).parent.name == FOLDER

@@ -94,6 +94,6 @@ def published(file: Path = FILE) -> dict[str, Published]:
 
 @cache
 def verified() -> dict[str, Any]:
-    """Return the table of model types that pass `qualm doctor`, by how they run, cached."""
+    """Return the content of verified.yaml, the model types that pass `qualm doctor`, cached."""
     table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
     return table

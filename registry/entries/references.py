@@ -35,7 +35,7 @@ def references(file: Path = FILE) -> dict[str, str]:
 
 @cache
 def keys_of_entries() -> dict[str, list[str]]:
-    """Return {entry of registry/data: keys of its papers}, cached."""
+    """Return {entry of registry/data: BibTeX keys of its papers}, cached."""
     keys: dict[str, list[str]] = yaml.safe_load(ENTRIES.read_text(encoding="utf-8"))
     return keys
 

@@ -40,7 +40,7 @@ class Version:
 
     @property
     def _tracked(self) -> str:
-        """Return its path from the project's root, by which DVC knows it."""
+        """Return the path from the project's root by which DVC tracks the version."""
         return self.name if "/" in self.name else f"{DATA}/{self.name}"
 
     def file(self, name: str) -> Path:
@@ -160,7 +160,7 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
 
 
 def _recording_files(place: str, is_entry: bool) -> list[str]:
-    """Return the paths of the files that record a path's MD5: `.dvc` or dvc.lock."""
+    """Return the paths of the files that may record a path's MD5: `.dvc` or dvc.lock."""
     parts = place.split("/")
     nested = [f"specs/{parts[1]}/dvc.lock"] if parts[0] == "results" and len(parts) > 2 else []
     return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]

@@ -67,6 +67,7 @@ def test_names_in_comments_and_commands() -> None:
         renamed(text, "a", "x")
         == "# qualm data add a --from PATH\n# qualm run x\n#   qualm show x b\n# qualm run ab\nname: x\nmodels: {a: 1}\n"
     )
+    assert renamed("# `qualm fetch a`, `qualm strength a -m b`", "a", "x") == "# `qualm fetch x`, `qualm strength x -m b`"
 
 
 def test_what_cannot_be_copied(project: Project) -> None:
