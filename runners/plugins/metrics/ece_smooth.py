@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -162,10 +162,12 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
     ones, shares = np.ones(len(f)), gap[None] / len(f)
-    bandwidth = max(2 / OF_INTERVAL, float(_error_and_bandwidth(lambda first, last: shares @ _waves(ones, f, first, last))[1][0]))
+    waves = cache(partial(_waves, ones, f))
+    bandwidth = max(2 / OF_INTERVAL, float(_error_and_bandwidth(lambda first, last: shares @ waves(first, last))[1][0]))
     k = np.arange(math.ceil(1 + LAST_WAVE / bandwidth))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
-    kernel: Floats = _waves(ones, f, 0, len(k)) @ damped / OF_INTERVAL
+    columns = waves(0, FIRST_WAVES)[:, : len(k)] if len(k) <= FIRST_WAVES else waves(0, len(k))
+    kernel: Floats = columns @ damped / OF_INTERVAL
     kernel.flags.writeable = False
     return kernel
 
