@@ -140,4 +140,6 @@ def _limit(value: Any) -> dict[str, int]:
     """Return {split, or "" for all: number of pairs}; questions are halved."""
     ((unit, numbers),) = limit(value, PAIR_UNITS).items()
     by_split = numbers if isinstance(numbers, dict) else {"": numbers}
+    if unit != "pairs" and 1 in by_split.values():
+        raise PydanticCustomError("limit", "at least 2 questions, which are one pair")
     return {split: n if unit == "pairs" else n // 2 for split, n in by_split.items()}

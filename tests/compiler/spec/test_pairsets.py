@@ -256,6 +256,11 @@ def test_many_recipes_count_towards_the_limit_of_stages(tmp_path: Path) -> None:
         ),
         (
             "      - made_up_recipe",
+            "      - {made_up_recipe: {dataset: scenes}, limit: {questions: {test: 1}}}\n      - made_up_recipe",
+            "t.yaml:12:52: pairs.ours.recipes[0].limit: expected at least 2 questions, which are one pair, got ",
+        ),
+        (
+            "      - made_up_recipe",
             "      - no_category: {dataset: scenes}\n      - made_up_recipe",
             "t.yaml:12:22: pairs.ours.recipes[0].no_category: no_category has no parameter 'category', by which a recipe says "
             "what it makes; add one to ",
