@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from qualm.registry import LETTERS
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, numbers_to_digits, word_set
 
 MAX_CHARACTERS = 20_000
@@ -244,7 +244,7 @@ class Options:
             LETTERS.find(match[0]) not in (-1, i) and (match[0] != "A" or _is_letter_a(text[match.end() :]))
             for i, text in enumerate(self.cleaned)
             if len(self.whole[i]) > 1
-            for match in re.finditer(rf"\b[A-{LETTERS[max(self.n, 1) - 1]}]\b", text)
+            for match in re.finditer(rf"\b[{LETTERS[: self.n]}]\b", text)
         )
         """A letter may be part of an option's text: of "A is larger than B"."""
         self.units = self._shared_units()
@@ -259,7 +259,7 @@ class Options:
 
     def has_its_letter(self, i: int) -> bool:
         """Return true if option `i`, of several words, contains its letter: "Point A" of option A."""
-        return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
+        return i < len(LETTERS) and len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:
         """Return how many function words all options begin with; 0 if one would keep no word."""

@@ -328,3 +328,18 @@ def test_what_an_option_is_compared_with_is_no_answer(choices, reply, named):
 def test_an_empty_option_is_not_what_remains_of_rejected_ones():
     assert read("not a cat and not a dog", ["cat", "", "dog"]).place is None
     assert read("not a cat and not a dog", ["cat", "cow", "dog"]).place == 1
+
+
+def test_options_beyond_the_letters_are_read_by_text_or_as_their_number():
+    options = [f"thing number {n}" for n in range(100, 130)]
+    replies = {
+        "B": 1, "The answer is Z.": 25, "thing number 127": 27, "It is thing number 129, I think.": 29, "28. thing number 127": 27,
+        "(28)": 27, "30.": 29, "31": None, "0": None,
+    }  # fmt: skip
+    assert {reply: read(reply, options).place for reply in replies} == replies
+    apples = [f"{n} apples" for n in range(30)]
+    assert [read(reply, apples).place for reply in ("28", "28 apples", "F")] == [28, 28, 5], "a number of an option goes before its label"
+    assert [rate_option_reply("?", ("thing number 127", "28"), reply, options, read).rating for reply in ("thing number 127", "A")] == [
+        1,
+        0,
+    ]
