@@ -254,7 +254,7 @@ class Options:
         """Punctuation around the words of each option: "Smoke?" """
         self._by_first: dict[str, list[int]] = {}
         for i, words in enumerate(self.words):
-            if words and not (len(words) == 1 and words[0].upper() in LETTERS[: self.n]):
+            if words and not (len(words) == 1 and words[0].upper() in tuple(LETTERS[: self.n])):
                 self._by_first.setdefault(words[0], []).append(i)
 
     def has_its_letter(self, i: int) -> bool:
@@ -281,7 +281,7 @@ class Options:
     def find_equal(self, text: str) -> int | None:
         """Return the index of the option that a cleaned text equals; None unless exactly one."""
         own = tokens(text)
-        if len(own) > 1 and own[0].plain.upper() in LETTERS[: self.n] and not text[own[0].end : own[0].end + 1].isspace():
+        if len(own) > 1 and own[0].plain.upper() in tuple(LETTERS[: self.n]) and not text[own[0].end : own[0].end + 1].isspace():
             return None  # "A. dog" begins with a letter, "a dog" with an article
         loose, exact = _words(own, signs=False), _words(own, signs=True)
         same = [i for i in range(self.n) if self.whole[i] and self.whole[i] == (exact if i in self.with_signs else loose)]

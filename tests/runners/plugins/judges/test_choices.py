@@ -339,7 +339,17 @@ def test_options_beyond_the_letters_are_read_by_text_or_as_their_number():
     assert {reply: read(reply, options).place for reply in replies} == replies
     apples = [f"{n} apples" for n in range(30)]
     assert [read(reply, apples).place for reply in ("28", "28 apples", "F")] == [28, 28, 5], "a number of an option goes before its label"
-    assert [rate_option_reply("?", ("thing number 127", "28"), reply, options, read).rating for reply in ("thing number 127", "A")] == [
-        1,
-        0,
-    ]
+    rated = [rate_option_reply("?", (options[27], "28"), reply, options, read) for reply in ("thing number 127", "A")]
+    assert [judgement.rating for judgement in rated] == [1, 0]
+
+
+def test_texts_of_letters_in_alphabetical_order_are_texts():
+    sides = ["AB", "BC", "CD", "DA"]
+    replies = {
+        "The longest side is AB, since it is 5.": 0,
+        "It looks like CD to me": 2,
+        "AB": 0,
+        "The longest is DA, as I see it.": 3,
+        "B": 1,
+    }
+    assert {reply: read(reply, sides).place for reply in replies} == replies
