@@ -51,6 +51,9 @@ NO_JSON_ANSWER = "the reply has no JSON object with an `answer`"
 WITHOUT_ANSWER = (CUT_SHORT, ENDED_THINKING, HELD_BACK, OVER_LIMIT, NO_READABLE_TEXT, NO_JSON_ANSWER)
 """Why a model has no answer: what the column `no_answer` says."""
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Labels of the first 26 options of a multiple-choice question, in order; prompts have no others."""
+
 OPTION_PARTS: Mapping[str, str] = MappingProxyType({"label": "letter of the right option", "option": "text of the right option"})
 """Values of `per:` that part questions by their right option, in words; every other value is a field of the samples."""
 
@@ -80,6 +83,15 @@ def method_name(label: str, fit: str) -> str:
 def abstaining_name(model: str, method: str) -> str:
     """Return "MODEL+METHOD", the name of a model that abstains by a method."""
     return f"{model}+{method}"
+
+
+def option_label(index: int) -> str:
+    """Return an option's label: its letter, or its number from 1 for an option after the 26th.
+
+    >>> [option_label(index) for index in (0, 25, 26, 63)]
+    ['A', 'Z', '27', '64']
+    """
+    return LETTERS[index] if index < len(LETTERS) else str(index + 1)
 
 
 def baseline_model(name: str) -> str:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from qualm.compiler.viewing.chunks import PackedColumn, finite, pack_column
 from qualm.compiler.viewing.failures import expected_answer
+from qualm.registry import option_label
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.reporting.text import display_name
 from qualm.runners.results.results import Results
 
@@ -59,13 +59,14 @@ class AnswerTable:
 
     @cached_property
     def _answers(self) -> pl.DataFrame:
-        """Return all answers; an empty `text` is replaced by the letter of the chosen option."""
+        """Return all answers; an empty `text` is replaced by the label of the chosen option."""
         rows = self.results.answers(variant=None)
         if "predicted" not in rows.columns:
             return rows
         is_empty = pl.col("text").fill_null("").str.strip_chars() == ""
-        letters = pl.col("predicted").replace_strict(range(len(LETTERS)), list(LETTERS), default=None, return_dtype=pl.String)
-        return rows.with_columns(text=pl.when(is_empty & letters.is_not_null()).then(letters).otherwise("text"))
+        chosen = rows["predicted"].drop_nulls().unique().to_list()
+        labels = pl.col("predicted").replace_strict(chosen, list(map(option_label, chosen)), default=None, return_dtype=pl.String)
+        return rows.with_columns(text=pl.when(is_empty & labels.is_not_null()).then(labels).otherwise("text"))
 
     @cached_property
     def columns(self) -> list[PackedColumn]:

@@ -14,6 +14,7 @@ import polars as pl
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
+from qualm.registry import LETTERS
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN, GREEDY
 from qualm.runners.prompts.few_shot import user_turn
@@ -54,7 +55,9 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
     of_models = model_inputs.prompts.get(row["dataset"], [{}])
 
     def user_messages(text: str) -> list[str]:
-        """Return the distinct user turns, shortened, that models are sent for this question."""
+        """Return the distinct user turns, shortened; [] for more options than prompts can letter."""
+        if len(sample["choices"]) > len(LETTERS):
+            return []
         return [_cut(turn) for turn in dict.fromkeys(user_turn(prompt, sample, text) for prompt in of_models)]
 
     variants = dict.fromkeys(answer["variant"] for answer in answer_rows)

@@ -12,10 +12,9 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry import CLEAN
+from qualm.registry import CLEAN, option_label
 from qualm.registry.system.console import Console
 from qualm.registry.text import print_json
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.stage import nested_paths
 
 MAX_TEXT = 500
@@ -99,4 +98,4 @@ def given_answer(answer: Mapping[str, Any]) -> str:
 
 
 def option(choices: Sequence[str], index: int) -> str:
-    return f"{LETTERS[index]}. {choices[index]}"
+    return f"{option_label(index)}. {choices[index]}"

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from qualm.registry import LETTERS
 from qualm.registry.adapters import AdapterError
 from qualm.registry.adapters._fields import need_columns, value_at
 from qualm.registry.formats.picture_lists import picture_ids
@@ -20,7 +21,6 @@ from qualm.registry.system.dvc_objects import lies_in
 from qualm.registry.text import list_in_text
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 MAX_PLAIN = 1e21
 """From here on a whole number keeps its exponent, as in JSON."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_image, read_records, require_text
 from qualm.registry.recordings.options import parse_lettered
-from qualm.registry.recordings.record import LETTERS
 from qualm.registry.sample import Image, Sample
 
 META = ["none_is_right"]

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from qualm.registry import option_label
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import find_mark_problem, image_id_of, picture_ids
 from qualm.registry.recordings import vlmevalkit as vek
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
-from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError
 from qualm.registry.sample import Image, Sample
 
 MAX_NAMED = 20
@@ -183,8 +184,8 @@ def _sample(record: Record, task: str, options: str, image_id: str | None, rotat
     as_choices = bool(record.choices) and (options == "choices" or (options == "auto" and scorable))
     question, references, place = record.question, record.references, record.answer_index
     if record.choices and not as_choices:
-        question = "\n".join([question, *(f"{letter}. {text}" for letter, text in zip(LETTERS, record.choices, strict=False))])
-        references = (record.choices[place], LETTERS[place]) if place is not None else references
+        question = "\n".join([question, *(f"{option_label(i)}. {text}" for i, text in enumerate(record.choices))])
+        references = (record.choices[place], option_label(place)) if place is not None else references
     return Sample(
         sample_id=record.id,
         question=question,

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from qualm.registry import option_label
 from qualm.registry.entries import sentences as say
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
 from qualm.registry.entries.new_card import DESCRIPTIONS, Ask, SamplePreview, ask_mapping, try_out, write
@@ -18,7 +19,6 @@ from qualm.registry.plugins.registry import PluginError, get
 from qualm.registry.sample import Image
 from qualm.registry.text import format_size, one_line
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHOWN = 3
 """Images of a sample that are described."""
 
@@ -84,7 +84,7 @@ def _show(number: int, preview: SamplePreview) -> None:
     for line in sample.question.splitlines():
         print(f"   {_one_line(line)}")
     for i, choice in enumerate(sample.choices):
-        print(f"   {'>' if i == sample.answer_index else ' '} {LETTERS[i % 26]} {_one_line(choice)}")
+        print(f"   {'>' if i == sample.answer_index else ' '} {option_label(i)} {_one_line(choice)}")
     if not sample.choices:
         print(f"   answer: {_one_line(' | '.join(sample.references)) or '(none)'}")
     more = {"category": sample.category, **sample.meta, **({} if sample.answerable else {"answerable": "no"})}

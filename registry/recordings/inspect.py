@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from qualm.registry import CUT_SHORT, ENDED_THINKING
+from qualm.registry import CUT_SHORT, ENDED_THINKING, LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, reject_duplicate_keys
 from qualm.registry.formats.picture_lists import MARK, MAX_IMAGES
@@ -132,10 +132,7 @@ def _record(where: str, sample: dict[str, Any], how: ReadOptions) -> Record | Fa
     target = metadata.get(field("target")) if field("target") else sample.get("target")
     references = texts(target)
     if record.choices and len(references) == 1:
-        place = letter_index(references[0], len(record.choices))
-        record.answer_index = (
-            place if place is not None else record.choices.index(references[0]) if references[0] in record.choices else None
-        )
+        record.answer_index = _option_index(references[0], record.choices)
     record.references = () if record.answer_index is not None else references
     if not record.choices:
         take_lettered_options(record)
@@ -159,6 +156,17 @@ def _record(where: str, sample: dict[str, Any], how: ReadOptions) -> Record | Fa
         value = first.get("value") if isinstance(first, dict) else None
         record.draws[0] |= verdict(value) if isinstance(value, dict) else graded(value)
     return record
+
+
+def _option_index(target: str, choices: tuple[str, ...]) -> int | None:
+    """Return the index of the option with this label or, if none has it, this text; else None.
+
+    Inspect labels options "A" to "Z", and from the 27th on "1", "2"...
+    """
+    place = letter_index(target, len(choices))
+    if place is None and target.isdecimal() and 1 <= int(target) <= len(choices) - len(LETTERS):
+        place = len(LETTERS) + int(target) - 1
+    return place if place is not None else choices.index(target) if target in choices else None
 
 
 def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MAX_IMAGES
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
 from qualm.registry.recordings.options import parse_lettered, take_lettered_options
-from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError, excerpt, short_fields, texts, verdict
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, short_fields, texts, verdict
 from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import option_label
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import options as in_log
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, draws, generated_texts, log_likelihoods, run_and_task
-from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
+from qualm.registry.recordings.record import ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
@@ -62,12 +63,12 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
         if not (options and in_log.take_options(record, options)) and "sample_id" not in row:
             in_log.take_lettered_options(record)
         return record
-    if len(numbers) < 2 or len(numbers) > len(LETTERS):
+    if len(numbers) < 2:
         raise MalformedRowError("not one number per option", f"{len(numbers)} numbers")
     choices = doc.get(field("choices", "choices"))
-    listed = choices if isinstance(choices, list) and len(choices) == len(numbers) else LETTERS[: len(numbers)]
-    record.choices = tuple(map(str, listed))
-    record.answer_index, record.doubt = _right_option(str(target).strip(), record.choices)
+    listed = tuple(map(str, choices)) if isinstance(choices, list) and len(choices) == len(numbers) else ()
+    record.choices = listed or tuple(map(option_label, range(len(numbers))))
+    record.answer_index, record.doubt = _right_option(str(target).strip(), listed, len(numbers))
     record.draws = [draw | logged for draw in draws([{"option_logits": logits(numbers)}], row)]
     return record
 
@@ -81,10 +82,10 @@ def logits(numbers: list[float]) -> list[float]:
     raise MalformedRowError("neither losses nor log-likelihoods", excerpt(numbers))
 
 
-def _right_option(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
+def _right_option(target: str, choices: tuple[str, ...], n: int) -> tuple[int | None, str]:
     by_text = choices.index(target) if choices.count(target) == 1 else None
-    places = {c for c in (by_text, letter_index(target, len(choices))) if c is not None}
-    if target.isdecimal() and int(target) < len(choices):
+    places = {c for c in (by_text, letter_index(target, n)) if c is not None}
+    if target.isdecimal() and int(target) < n:
         places.add(int(target))
     if len(places) == 1:
         return places.pop(), ""

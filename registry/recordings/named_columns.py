@@ -14,13 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.recordings.jsonl import MAX_LINE
 from qualm.registry.recordings.jsonl import rows as json_lines
 from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
 from qualm.registry.recordings.options import FIELDS, cell_text, column_options, listed_options, take_options
-from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError, excerpt, short_fields, texts
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, short_fields, texts
 from qualm.registry.recordings.tables import ALL_SUFFIXES, Formula, columns, load_json, rows
 
 NAMES: Mapping[str, tuple[str, ...]] = {

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.registry.recordings.record import LETTERS, Record, letter_index, texts
+from qualm.registry import LETTERS
+from qualm.registry.recordings.record import Record, letter_index, texts
 
 _LINE = re.compile(r"\s*\(?([A-Z])[.):]\)?\s+(\S.*?)\s*")
 FIELDS = ("choices", "options")
@@ -56,7 +57,7 @@ def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tup
         options = doc.get(name)
         options = options.get("text") if isinstance(options, dict) else options
         options = list(texts(options)) if isinstance(options, str) and options[:1] == "[" else options
-        if isinstance(options, list) and 2 <= len(options) <= len(LETTERS) and all(isinstance(option, str) for option in options):
+        if isinstance(options, list) and len(options) >= 2 and all(isinstance(option, str) for option in options):
             return tuple(options)
     return ()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.plausible import (
     ImplausibleReason,
     at_least_zero,
@@ -21,9 +22,6 @@ from qualm.registry.formats.plausible import (
 from qualm.registry.text import list_in_text
 
 MAX_DRAWS = 2**15
-
-
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 _SHORT = reprlib.Repr()

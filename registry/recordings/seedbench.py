@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
-from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, excerpt, letter_index
+from qualm.registry.recordings.record import ReadOptions, Record, excerpt, letter_index
 
 OPTIONS = 4
 SUFFIXES = (".json", ".jsonl", ".txt")

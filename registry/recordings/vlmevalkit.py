@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MAX_IMAGES
 from qualm.registry.recordings.options import cell_text, column_options
-from qualm.registry.recordings.record import LETTERS, ODD, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
+from qualm.registry.recordings.record import ODD, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 from qualm.registry.text import list_in_text

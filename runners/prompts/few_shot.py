@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from qualm.registry import LETTERS
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import MARK, picture_ids
-from qualm.runners.prompts.question import LETTERS, FewShotExample, Prompt
+from qualm.runners.prompts.question import FewShotExample, Prompt
 from qualm.runners.prompts.templates import PromptError
 
 COLUMNS = ["sample_id", "image_id", "question", "references", "choices", "answer_index", "answerable", "split", "group", "meta"]
@@ -38,7 +39,8 @@ def choose_examples(
         seed: for a draw without one of its own.
 
     Raises:
-        PromptError: an example is a sample that models answer, the split has too few, or an image cannot be read.
+        PromptError: an example is a sample that models answer, the split has too few, or one with over 26 options, or an image
+            cannot be read.
     """
     rows = dataset.table.select(COLUMNS).to_pylist()
     if "written" in settings:
@@ -140,6 +142,11 @@ def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
         right = row["answer_index"]
         if right is None or right < 0:
             return None
+        if (n := len(row["choices"])) > len(LETTERS):
+            raise PromptError(
+                f"{where}: sample '{row['sample_id']}' has {n} options, but only {len(LETTERS)} letters exist; leave the sample out by "
+                "`where:`, or write the examples"
+            )
         text = LETTERS[right]
     elif row["references"] and prompt.answer_format != "letter":
         text = row["references"][0]

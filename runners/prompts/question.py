@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.picture_lists import has_marks, split_at_images
 
 if TYPE_CHECKING:  # compiling a spec reads the names of this module, and loads no library for images
     import PIL.Image
-
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of the options of a multiple-choice question, in order."""
 
 INSTRUCTION = "Answer with the option's letter from the given choices directly."
 SHORT = "Answer with a single word or a short phrase."

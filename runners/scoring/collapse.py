@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from qualm.registry import option_label
 from qualm.runners.data.aligned import Floats, Ints, Samples
 from qualm.runners.scoring.limits import critical, wilson_interval
 
@@ -55,7 +56,7 @@ def _references(samples: Samples) -> Iterable[str | None]:
     of_rows = zip(samples.table["references"].to_pylist(), samples.truth.tolist(), samples.n_options.tolist(), strict=True)
     for references, place, options in of_rows:
         if options:
-            yield f"option {chr(65 + place)}" if place >= 0 else None
+            yield f"option {option_label(place)}" if place >= 0 else None
         else:
             yield most_frequent(references or ())[0] if references else None
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qualm.registry import option_label
 from qualm.registry.sample import JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.data.aligned import Samples
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.key_index import KeyIndex, Keys
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
@@ -61,7 +61,7 @@ def answers_in_words(samples: Samples, table: pa.Table, places: NDArray[np.int64
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         if fact["choices"]:
             right = fact["answer_index"]
-            references = (fact["choices"][right], LETTERS[right]) if fact["answerable"] else ()
+            references = (fact["choices"][right], option_label(right)) if fact["answerable"] else ()
             answers.append(Answered(fact["question"], references, text, choices=tuple(fact["choices"])))
             continue
         answers_of_people = tuple(fact["references"] or ())

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from qualm.registry import LETTERS
 from qualm.registry.scenes.world import stream
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.data import (
     ASSISTANT,
     END,

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from qualm.registry import LETTERS
 from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, draw_answerable
 from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, ask_quadrant, count, noun_phrase
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
-from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true_prompt, render_question
+from qualm.runners.prompts.question import INSTRUCTION, VERIFY, p_true_prompt, render_question
 
 GRID = 4
 """Rows and columns of the grid in which places are named."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from qualm.registry import LETTERS
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.prompts.question import LETTERS, render_question
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.prompts.question import render_question
 from qualm.runners.runtime.records import iterate_rows
 from qualm.runners.training.data import ASSISTANT, END
 from qualm.runners.training.packing import IGNORE, pack
@@ -23,11 +25,17 @@ class Evaluation:
         self.learner, self.curriculum, self.folders = learner, curriculum, folders
 
     def __call__(self) -> dict[str, float]:
-        return {f"heldout/{name}": float(np.mean(self._right(folder))) for name, folder in self.folders.items()}
+        return {f"heldout/{name}": float(np.mean(self._right(name, folder))) for name, folder in self.folders.items()}
 
-    def _right(self, folder: Path) -> list[bool]:
+    def _right(self, name: str, folder: Path) -> list[bool]:
         pictures = {r["image_id"]: decode(r["image"]["bytes"]) for r in iterate_rows(folder / "images", IMAGES, batch_size=256)}
-        rows = list(iterate_rows(folder / "samples.parquet", SAMPLES, ["image_id", "question", "references", "choices", "answer_index"]))
+        columns = ["sample_id", "image_id", "question", "references", "choices", "answer_index"]
+        rows = list(iterate_rows(folder / "samples.parquet", SAMPLES, columns))
+        if many := next((r for r in rows if len(r["choices"] or ()) > len(LETTERS)), None):
+            raise FinetuneError(
+                f"heldout: dataset '{name}': sample '{many['sample_id']}' has {len(many['choices'])} options, but only "
+                f"{len(LETTERS)} letters exist; leave the sample out by `where:`"
+            )
         right: list[bool] = []
         for start in range(0, len(rows), SIZE):
             part = rows[start : start + SIZE]

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qualm.registry import HISTORY, REJECTED
+from qualm.registry import HISTORY, LETTERS, REJECTED, option_label
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.few_shot import split_hint
-from qualm.runners.prompts.question import DEFAULT, LETTERS, Prompt
+from qualm.runners.prompts.question import DEFAULT, Prompt
 from qualm.runners.prompts.templates import PromptError, check_fit
 
 
@@ -91,7 +91,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool =
     """Return rows with an answer to learn; count the others; if `needed`, raise for none.
 
     Raises:
-        FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
+        FinetuneError: there are none and some are `needed`, the prompt does not fit the dataset, or a row has more than 26 options.
     """
     try:
         check_fit(prompt, dataset.name, dataset.whole, judge_reads_words=True)
@@ -105,6 +105,11 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool =
         if target is None:
             without += 1
             continue
+        if (n := len(sample["choices"] or ())) > len(LETTERS):
+            raise FinetuneError(
+                f"dataset '{dataset.name}': sample '{sample['sample_id']}' has {n} options, but only {len(LETTERS)} letters exist; "
+                "leave the sample out by `where:`"
+            )
         if "{hint}" in prompt.template:
             hint, question = split_hint(question, question, dataset.hints[number])
             asked = replace(prompt, hint=hint)
@@ -142,9 +147,9 @@ def _history(text: str | None, dataset: str, sample_id: str) -> tuple[tuple[str,
 
 
 def _target(sample: dict[str, Any]) -> str | None:
-    """Return the right option's letter, else the most common reference; None without either."""
+    """Return the right option's label, else the most common reference; None without either."""
     if sample["choices"] and sample["answer_index"] is not None:
-        return LETTERS[sample["answer_index"]]
+        return option_label(sample["answer_index"])
     references = [r for r in sample["references"] or () if r.strip()]
     return Counter(references).most_common(1)[0][0] if references else None
 

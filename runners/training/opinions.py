@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from qualm.registry import CLEAN
+from qualm.registry import CLEAN, LETTERS
 from qualm.registry.plugins.registry import Chosen, get
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.models import DRAWS
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference.run import answer_tables
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.answer_text import normalise
 from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref, takes_choices

@@ -43,7 +43,7 @@ class SamplePage {
           this.asked_(),
           el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
           this.expected(),
-          el("details", null, el("summary", null, "The prompt"), (this.variantOf().prompts ?? of.prompts).map((prompt) => el("pre", null, said(prompt))), el("p", { class: "quiet" }, `This is the user's turn${of.prompts.length > 1 ? " under each prompt of the spec" : ""}; ${this.whereShown()}the model's chat template is put around it, and a system message and examples if the spec has them: qualm prompt shows all of it.`)),
+          of.prompts.length === 0 ? null : el("details", null, el("summary", null, "The prompt"), (this.variantOf().prompts ?? of.prompts).map((prompt) => el("pre", null, said(prompt))), el("p", { class: "quiet" }, `This is the user's turn${of.prompts.length > 1 ? " under each prompt of the spec" : ""}; ${this.whereShown()}the model's chat template is put around it, and a system message and examples if the spec has them: qualm prompt shows all of it.`)),
           this.modelPicks(),
           el("div", { class: "cards" }, this.shown.map((model) => this.card(model)))),
       ),
@@ -168,7 +168,7 @@ class SamplePage {
     return scrollable("Options", el("table", { class: "options" },
       sets.length ? el("thead", null, el("tr", null, el("th"), el("th", null, el("small", null, "probability")), sets.map((set) => el("th", { title: `conformal set of ${visible(set.setting, 60)}${set.is_calibration ? "; this question was used to calibrate it" : ""}` }, el("small", null, said(short(set), 30)))))) : null,
       el("tbody", null, choices.map((one, i) => el("tr", { class: i === right ? "truth" : null },
-        el("th", null, el("b", null, String.fromCharCode(65 + i)), " ", said(one, 300), i === right ? el("i", { class: "mark right", title: "the right option" }, "✓") : null, i === picked ? el("small", { class: "picked" }, "chosen") : null),
+        el("th", null, el("b", null, optionLabel(i)), " ", said(one, 300), i === right ? el("i", { class: "mark right", title: "the right option" }, "✓") : null, i === picked ? el("small", { class: "picked" }, "chosen") : null),
         el("td", null, odds[i] === undefined || odds[i] === null ? null : [el("span", { class: "sure" }, el("i", { style: { width: `${100 * odds[i]}%` } })), el("span", { class: "num" }, number(odds[i]))]),
         sets.map((set) => el("td", { class: "in-set" }, set.options.includes(i) ? el("i", { title: `in the set of ${visible(set.score, 40)}` }, "●") : ""))))),
       sets.length ? el("tfoot", null, el("tr", null, el("td", { colspan: 2 }, el("small", { class: "quiet" }, sets[0].is_calibration ? "Conformal sets; this question was used to calibrate them." : "● in the conformal set")), sets.map((set) => el("td", { class: "in-set" }, el("small", { class: set.covered ? "quiet" : "missed", title: `the right option is ${set.covered ? "" : "not "}in the set` }, set.covered ? "covers" : "misses"))))) : null));

@@ -450,11 +450,16 @@ class Table {
   }
 }
 
-/** Of multiple choice a letter says little: its option stands beside it. */
+/** The letter of an option, or its number from 1 after the 26th. */
+function optionLabel(i) {
+  return i < 26 ? String.fromCharCode(65 + i) : String(i + 1);
+}
+
+/** Of multiple choice a label says little: its option stands beside it. */
 function answerText(text, question) {
-  const letter = /^\s*\(?([A-Z])\)?[.:]?\s*$/.exec(text);
-  const option = letter && question?.choices?.[letter[1].charCodeAt(0) - 65];
-  return option ? `${letter[1]}. ${option}` : text;
+  const label = /^\s*\(?([A-Z]|\d+)\)?[.:]?\s*$/.exec(text)?.[1];
+  const option = label && question?.choices?.find((_, i) => optionLabel(i) === label);
+  return option ? `${label}. ${option}` : text;
 }
 
 /** A confidence as a number beside its bar. */

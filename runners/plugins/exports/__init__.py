@@ -15,7 +15,6 @@ from qualm.registry import GREEDY
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
 from qualm.runners.plugins.exports._model_input import prompts
-from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
 from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry
 from qualm.runners.plugins.exports._parts import ExportError as ExportError
 from qualm.runners.plugins.exports._parts import ExportPart as ExportPart

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from qualm.registry import option_label
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
 from qualm.runners.scoring.measuring.labels import metric_of
 
@@ -31,13 +32,13 @@ def document(entry: ExportEntry) -> Row:
 
 
 def target(entry: ExportEntry) -> str:
-    """Return the reference as harnesses log it: option index or letter, or text; "" without.
+    """Return the reference as harnesses log it: option index or label, or text; "" without.
 
-    It is the right option's index, or its letter if it is answered in words; the reference, or a list of references as Python prints it.
+    It is the right option's index, or its label if it is answered in words; the reference, or a list of references as Python prints it.
     """
     right = entry.sample["answer_index"]
     if entry.choices:
-        return "" if right is None else str(right) if entry.by_numbers else LETTERS[right]
+        return "" if right is None else str(right) if entry.by_numbers else option_label(right)
     return entry.references[0] if len(entry.references) == 1 else str(entry.references) if entry.references else ""
 
 
@@ -45,7 +46,7 @@ def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
     """Return (`resps`, `filtered_resps`): [number, is greedy] for each option, or the texts.
 
     The number is the option's log-probability times `sign`. Numbers and booleans are text, as both tools write them. An option is
-    greedy if its letter is the model's text. Of the texts, `filtered_resps` has only the first.
+    greedy if its label is the model's text. Of the texts, `filtered_resps` has only the first.
     """
     if not entry.by_numbers:
         texts = [answer["text"] or "" for answer in entry.answers]
@@ -53,7 +54,7 @@ def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
     numbers = entry.log_probabilities
     assert numbers is not None
     written = entry.answers[0]["text"]
-    pairs = [[str(sign * v if v else 0.0), str(written is not None and written.strip() == LETTERS[i])] for i, v in enumerate(numbers)]
+    pairs = [[str(sign * v if v else 0.0), str(written is not None and written.strip() == option_label(i))] for i, v in enumerate(numbers)]
     return [[pair] for pair in pairs], pairs
 
 

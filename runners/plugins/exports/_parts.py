@@ -1,7 +1,6 @@
 """Units of an export: one model's answers to one dataset under one variant, sample by sample."""
 
 import re
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry import CLEAN
+from qualm.registry import CLEAN, option_label
 from qualm.runners.data.dataset import Variant
 from qualm.runners.prompts.few_shot import user_turn
-
-LETTERS = string.ascii_uppercase
 
 
 class ExportError(Exception):
@@ -85,9 +82,9 @@ class ExportEntry:
 
     @property
     def reply(self) -> str:
-        """Return the greedy answer as text, else the likeliest option's letter; "" without either."""
+        """Return the greedy answer as text, else the likeliest option's label; "" without either."""
         text = self.answers[0]["text"]
-        return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
+        return text if text is not None else option_label(self.predicted) if self.predicted is not None else ""
 
 
 @dataclass(frozen=True)

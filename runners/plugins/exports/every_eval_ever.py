@@ -9,9 +9,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from qualm import __version__
+from qualm.registry import option_label
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
+from qualm.runners.plugins.exports import NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
 from qualm.runners.scoring.measuring.labels import metric_of, plugin_of
 
@@ -196,7 +197,7 @@ def _line(part: ExportPart, entry: ExportEntry, judge: str, score: float) -> Row
             {
                 "turn_idx": 0,
                 "source": "output.raw",
-                "extracted_value": LETTERS[entry.predicted] if entry.predicted is not None else entry.reply,
+                "extracted_value": option_label(entry.predicted) if entry.predicted is not None else entry.reply,
                 "extraction_method": "likeliest option" if entry.by_numbers else f"judge {judge}",
                 "is_terminal": True,
             }

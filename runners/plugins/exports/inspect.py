@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm import __version__
+from qualm.registry import LETTERS
 from qualm.registry.formats.picture_lists import split_at_images
 from qualm.registry.formats.pictures import media_type
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, slug
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, slug
 from qualm.runners.scoring.measuring.labels import metric_of
 
 Log = dict[str, Any]
@@ -98,7 +99,9 @@ def _header(context: ExportContext, part: ExportPart) -> Log:
 
 def _sample(part: ExportPart, entry: ExportEntry, answer: Log, images: Sequence[bytes]) -> Log:
     greedy = answer["draw"] == 0
-    completion = entry.reply if greedy else answer["text"] or ""
+    completion = answer["text"] or ""
+    if greedy and answer["text"] is None and entry.predicted is not None:
+        completion = _option_label(entry.predicted)
     prompt = entry.prompt if entry.prompt is not None else entry.question
     content: list[Log] = []
     *before, last = split_at_images(prompt, len(images))
@@ -114,7 +117,7 @@ def _sample(part: ExportPart, entry: ExportEntry, answer: Log, images: Sequence[
         "id": entry.name,
         "epoch": answer["draw"] + 1,
         "input": [user] if images else prompt,
-        "target": (LETTERS[right] if right is not None else "") if entry.choices else entry.references,
+        "target": (_option_label(right) if right is not None else "") if entry.choices else entry.references,
         "messages": [user, reply],
         "output": {
             "model": model,
@@ -132,6 +135,11 @@ def _sample(part: ExportPart, entry: ExportEntry, answer: Log, images: Sequence[
     if greedy and scores:
         log["scores"] = {name: {"value": value, "answer": completion} for name, value in scores.items() if value is not None}
     return log
+
+
+def _option_label(index: int) -> str:
+    """Return an option's label in Inspect: its letter; from the 27th option on "1", "2"..."""
+    return LETTERS[index] if index < len(LETTERS) else str(index + 1 - len(LETTERS))
 
 
 @contextmanager

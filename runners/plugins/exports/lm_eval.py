@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart
+from qualm.registry import option_label
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportEntry, ExportPart
 from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
@@ -45,7 +46,7 @@ def _requests(context: ExportContext, part: ExportPart, entry: ExportEntry) -> l
     """Return a request per option, or one for an open question ([] if its prompt is unknown)."""
     prompt: Row = {} if entry.prompt is None else {"arg_0": entry.prompt}
     if entry.by_numbers:
-        return [prompt | ({"arg_1": f" {LETTERS[i]}"} if part.recorded is None else {}) for i in range(len(entry.choices))]
+        return [prompt | ({"arg_1": f" {option_label(i)}"} if part.recorded is None else {}) for i in range(len(entry.choices))]
     decoding = context.decoding_of(part)
     length = {"max_gen_toks": decoding["max_new_tokens"]} if "max_new_tokens" in decoding else {}
     return [prompt | {"arg_1": length}] if prompt else []

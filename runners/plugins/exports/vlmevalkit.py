@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import pyarrow.compute as pc
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.registry.recordings.tables import excel_escape
 from qualm.registry.sample import SAMPLES
-from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, ModelInput, slug
+from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_table
 
 MAX_CHARACTERS = 32_767
@@ -90,8 +91,16 @@ def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -
 
 
 def _columns(part: ExportPart) -> tuple[list[str], bool]:
-    samples = read_table(part.samples / "samples.parquet", SAMPLES, ["choices", "image_id"])
-    width = pc.max(pc.list_value_length(samples["choices"])).as_py() or 0
+    """Return (column names, whether a sample has an image); ExportError for over 26 options."""
+    samples = read_table(part.samples / "samples.parquet", SAMPLES, ["sample_id", "choices", "image_id"])
+    n_options = pc.fill_null(pc.list_value_length(samples["choices"]), 0)
+    width = pc.max(n_options).as_py() or 0
+    if width > len(LETTERS):
+        name = samples["sample_id"][pc.index(n_options, width).as_py()].as_py()
+        raise ExportError(
+            f"dataset '{part.dataset}': sample '{name}' has {width} options, and VLMEvalKit's tables have columns for "
+            f"{len(LETTERS)}, A to Z; export other datasets with --dataset, or this one to another format"
+        )
     names = ["index", "sample_id", "question", *LETTERS[:width], "answer", "category", "split"]
     return names, samples["image_id"].null_count < samples.num_rows
 

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from qualm.registry import LETTERS, option_label
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._option_mentions import MENTION, Marked, Options, clean, first_turn, mark
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import polarity, restated, yes_or_no
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.answer_text import word_set, words_of
 
 SEVERAL = -1
@@ -418,6 +418,8 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
         place = polar[verdict]
     if place is None and not declines and not any(analysis.mentions):
         place = _abbreviated(text, choices)
+    if place is None and not declines and alone in (numbers := [option_label(i) for i in range(len(LETTERS), options.n)]):
+        place = len(LETTERS) + numbers.index(alone)
     return OptionReading(place, declines and place is None)
 
 
@@ -591,7 +593,7 @@ def rate_option_reply(
     if choices and not references:
         return Judgement(rating=float(reading.declines), pred_is_idk=reading.declines)
     if reading.place is not None:
-        return Judgement(rating=float(LETTERS[reading.place] == references[1]), pred_is_idk=reading.declines)
+        return Judgement(rating=float(option_label(reading.place) == references[1]), pred_is_idk=reading.declines)
     if reading.declines:
         return Judgement(rating=0.0, pred_is_idk=True)
     return Judgement(rating=0.0 if on_failure == "wrong" and choices else None, pred_is_idk=False if choices else None, parse_ok=False)

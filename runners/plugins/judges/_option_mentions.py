@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from qualm.registry import LETTERS
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, numbers_to_digits, word_set
 
 MAX_CHARACTERS = 20_000
@@ -244,7 +244,7 @@ class Options:
             LETTERS.find(match[0]) not in (-1, i) and (match[0] != "A" or _is_letter_a(text[match.end() :]))
             for i, text in enumerate(self.cleaned)
             if len(self.whole[i]) > 1
-            for match in re.finditer(rf"\b[A-{LETTERS[max(self.n, 1) - 1]}]\b", text)
+            for match in re.finditer(rf"\b[{LETTERS[: self.n]}]\b", text)
         )
         """A letter may be part of an option's text: of "A is larger than B"."""
         self.units = self._shared_units()
@@ -254,12 +254,12 @@ class Options:
         """Punctuation around the words of each option: "Smoke?" """
         self._by_first: dict[str, list[int]] = {}
         for i, words in enumerate(self.words):
-            if words and not (len(words) == 1 and words[0].upper() in LETTERS[: self.n]):
+            if words and not (len(words) == 1 and words[0].upper() in tuple(LETTERS[: self.n])):
                 self._by_first.setdefault(words[0], []).append(i)
 
     def has_its_letter(self, i: int) -> bool:
         """Return true if option `i`, of several words, contains its letter: "Point A" of option A."""
-        return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
+        return i < len(LETTERS) and len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:
         """Return how many function words all options begin with; 0 if one would keep no word."""
@@ -281,7 +281,7 @@ class Options:
     def find_equal(self, text: str) -> int | None:
         """Return the index of the option that a cleaned text equals; None unless exactly one."""
         own = tokens(text)
-        if len(own) > 1 and own[0].plain.upper() in LETTERS[: self.n] and not text[own[0].end : own[0].end + 1].isspace():
+        if len(own) > 1 and own[0].plain.upper() in tuple(LETTERS[: self.n]) and not text[own[0].end : own[0].end + 1].isspace():
             return None  # "A. dog" begins with a letter, "a dog" with an article
         loose, exact = _words(own, signs=False), _words(own, signs=True)
         same = [i for i in range(self.n) if self.whole[i] and self.whole[i] == (exact if i in self.with_signs else loose)]

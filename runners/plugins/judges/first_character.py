@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from qualm.registry import LETTERS
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import OptionReading, rate_option_reply
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.prompts.question import LETTERS
 
 CITES = ["li2023seedbench"]
 

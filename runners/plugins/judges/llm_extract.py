@@ -10,11 +10,11 @@ from typing import Annotated
 
 from annotated_types import Ge
 
+from qualm.registry import option_label
 from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._rubric import replies
 from qualm.runners.prompts.plain import clean_reply
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref
 
 READS = ["open", "choices"]
@@ -68,7 +68,7 @@ def llm_extract(
 
 
 def _listed(choices: Sequence[str]) -> str:
-    return "\n" + "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, choices, strict=False)) if choices else NO_OPTIONS
+    return "\n" + "\n".join(f"{option_label(i)}. {choice}" for i, choice in enumerate(choices)) if choices else NO_OPTIONS
 
 
 def _short(text: str) -> str:

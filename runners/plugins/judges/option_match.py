@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from qualm.registry import LETTERS
 from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import OptionReading, rate_option_reply, read
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.prompts.question import LETTERS
 
 CITES = ["liu2023mmbench"]
 AROUND = (

@@ -1,5 +1,6 @@
 """Option rate: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
+from qualm.registry import LETTERS
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
@@ -19,7 +20,7 @@ def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, we
     Raises:
         ValueError: neither a letter from A to Z nor a place from 0 on.
     """
-    place = option if isinstance(option, int) else ord(option.upper()) - ord("A") if len(option) == 1 else -1
-    if not 0 <= place < 26:
-        raise ValueError(f"option_rate: option: expected a letter from A to Z or a place from 0 to 25, got {option!r}")
+    place = option if isinstance(option, int) else LETTERS.find(option.upper()) if len(option) == 1 else -1
+    if place < 0:
+        raise ValueError(f"option_rate: option: expected a letter from A to Z or a place from 0 on, got {option!r}")
     return mean((predicted == place) * 1.0, (1 - is_calibration) * (n_options > place), weights)

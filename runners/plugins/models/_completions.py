@@ -6,9 +6,9 @@ A server shows only the `top_logprobs` likeliest tokens of each position. A valu
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from qualm.registry import LETTERS
 from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.inference.hf.own_answer import SPELLINGS
-from qualm.runners.prompts.question import LETTERS
 
 _SPACES = " \t\n\u2581\u0120"
 """Characters that may precede a word in a token, also as tokenizers spell them."""

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qualm.registry import option_label
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
-from qualm.registry.recordings.record import BLIND, LETTERS, ReadOptions, Record, RecordingError, blind_id
+from qualm.registry.recordings.record import BLIND, ReadOptions, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.thoughts import PER_TOKEN as TOKEN_COLUMNS
@@ -148,8 +149,8 @@ class PeerRecording:
         if record.n_pictures and record.n_pictures != pictures:
             return Fault(record.where, "another number of images", f"{record.n_pictures}, sample {sample['sample_id']} has {pictures}")
         if choices and record.choices:
-            only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
-            if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
+            only_labels = record.choices == tuple(map(option_label, range(len(record.choices))))
+            if not only_labels and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
                 return Fault(record.where, "other options than the sample's", f"sample {sample['sample_id']}")
             if None not in (record.answer_index, sample["answer_index"]) and record.answer_index != sample["answer_index"]:
                 return Fault(record.where, "another option is right there", f"sample {sample['sample_id']}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from qualm.registry import option_label
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES
 from qualm.runners.reporting import sentences as say
@@ -124,7 +125,7 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
         visible(sample["sample_id"], 80),
         visible(sample["question"] or ""),
         [visible(r, 200) for r in (sample["references"] or [])[:6]],
-        [(f"{letter(i)}  {visible(c, 200)}", i == right) for i, c in enumerate(options)],
+        [(f"{option_label(i)}  {visible(c, 200)}", i == right) for i, c in enumerate(options)],
         visible(sample["category"] or "", 80),
         sample["answerable"] is not False,
     )
@@ -157,10 +158,10 @@ def options_of(sample: dict[str, Any]) -> list[str]:
 
 
 def answer_text(text: str, picked: int | None, options: list[str]) -> str:
-    """Return an answer as text; if an option is picked, its letter and text."""
+    """Return an answer as text; if an option is picked, its label and text."""
     if not options or picked is None:
         return text
-    return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
+    return f"{option_label(picked)}  {options[picked]}" if picked < len(options) else option_label(picked)
 
 
 def verdict(correct: float | None) -> str:
@@ -169,10 +170,6 @@ def verdict(correct: float | None) -> str:
     if correct in (0.0, 1.0):
         return "right" if correct else "wrong"
     return "partly"
-
-
-def letter(place: int) -> str:
-    return chr(ord("A") + place) if place < 26 else str(place + 1)
 
 
 def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:

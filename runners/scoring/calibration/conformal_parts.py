@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.registry import OPTION_PARTS
+from qualm.registry import OPTION_PARTS, option_label
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.data.aligned import Samples, check_fields, score_stage
 from qualm.runners.data.calibration_split import Bools, calibration_rows
@@ -95,7 +95,7 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
     width = int(samples.n_options.max(initial=0))
     exists = np.arange(width) < samples.n_options[:, None]
     if per == "label":
-        names = [_letter(i) for i in range(width)]
+        names = [option_label(i) for i in range(width)]
         return QuestionParts(per, tuple(names), samples.truth, np.where(exists, np.arange(width), -1))
     if per == "option":
         return _by_text(samples, per, width)
@@ -177,8 +177,3 @@ def _by_text(samples: Samples, per: str, width: int) -> QuestionParts:
     truth = samples.truth
     own = of_option[np.arange(samples.n), np.maximum(truth, 0)] if width else np.full(samples.n, -1, dtype=np.int64)
     return QuestionParts(per, tuple(names), np.where(truth >= 0, own, -1), of_option)
-
-
-def _letter(index: int) -> str:
-    """Return the letter of an option index as in prompts, or its number beyond Z."""
-    return chr(65 + index) if index < 26 else str(index + 1)

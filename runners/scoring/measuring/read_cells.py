@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.registry import BLIND, PICTURES, abstaining_name
+from qualm.registry import BLIND, PICTURES, abstaining_name, option_label
 from qualm.registry.plugins.column_names import RATED_BY, SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
@@ -169,7 +169,7 @@ def _answers_as_text(cell: Cell, answers: pa.Table, where: str) -> Iterator[str 
     """Yield each answer's text, in order; where an option was picked, as `option A`."""
     predicted = cell.columns.get("predicted", np.full(cell.samples.n, np.nan))
     for row, text in zip(cell.samples.rows_of(answers["sample_id"], where), answers["text"].to_pylist(), strict=True):
-        yield text if np.isnan(predicted[row]) else f"option {chr(65 + int(predicted[row]))}"
+        yield text if np.isnan(predicted[row]) else f"option {option_label(int(predicted[row]))}"
 
 
 def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: str) -> dict[str, Floats]:

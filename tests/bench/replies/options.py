@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import LETTERS
 from qualm.runners.plugins.judges._choices import OptionReading, read
-from qualm.runners.prompts.question import LETTERS
 from tests.bench.replies.figures import REPLIES, Figure
 
 OPTIONS_OF_BLINK = {

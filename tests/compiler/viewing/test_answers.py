@@ -46,6 +46,14 @@ def test_an_answer_of_logits_alone_is_its_options_letter(results: Results, answe
     assert of_logits["text"].to_list() == letters and set(letters) > {"", "A", "B"}
 
 
+def test_options_beyond_the_letters_have_numbers(results: Results, answers: AnswerTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = results.answers(variant=None).with_columns(text=pl.lit(""), predicted=pl.lit(27, pl.Int64))
+    monkeypatch.setattr(results, "answers", lambda variant: rows)
+    assert set(AnswerTable(results, answers.models).rows["text"]) == {"28"}
+    rows = rows.with_columns(predicted=pl.lit(None, pl.Int64))
+    assert set(AnswerTable(results, answers.models).rows["text"]) == {""}
+
+
 def test_the_index_names_what_there_is(results: Results, answers: AnswerTable) -> None:
     index = answers.index()
     assert (index["rows"], index["samples"]) == (288, 48)

@@ -62,6 +62,12 @@ def test_prompts_are_those_of_inference(results: Results, known: list[dict[str, 
     assert len(changed) > 30 and not any(name.startswith("blur") for of in known for name in of["variants"])
 
 
+def test_a_question_that_no_prompt_can_letter_has_none(site: Site, answers: AnswerTable) -> None:
+    samples = answers.samples.head(2).with_columns(choices=pl.lit(["x"] * 30))
+    found = details(answers, site.parts["small"].model_inputs, samples)
+    assert len(found) == 2 and {len(of["prompts"]) for of in found} == {0} and min(len(of["answers"]) for of in found) > 0
+
+
 def test_a_changed_question_says_which_words_changed(site: Site, answers: AnswerTable, known: list[dict[str, Any]]) -> None:
     checked = 0
     for of, sample in zip(known, answers.samples.to_dicts(), strict=True):

@@ -53,4 +53,5 @@ def test_unknown_names(
 def test_answers_without_a_text() -> None:
     choice = {"text": None, "choices": ["red", "blue"], "predicted": 1}
     assert [given_answer(choice | more) for more in ({}, {"text": "B"}, {"text": "the blue one"})] == ["B. blue", "B. blue", "the blue one"]
+    assert given_answer({"text": None, "choices": list("x" * 30), "predicted": 27}) == "28. x"
     assert given_answer({"text": " ", "choices": [], "no_answer": "cut short"}) == "no answer: cut short"

@@ -287,3 +287,10 @@ def test_an_option_at_minus_infinity_is_ruled_out_and_scored():
     chosen = [max(range(3), key=r.draws[0]["option_logits"].__getitem__) for r in records]
     assert [c == r.answer_index for c, r in zip(chosen, records, strict=True)] == [True, False, True, False, False]
     assert not any(r.impossible for r in records)
+
+
+def test_options_beyond_the_letters_are_listed_with_their_numbers(tmp_path):
+    leh(tmp_path, leh_choice(1, "Which?", [f"thing {i}" for i in range(30)], 27, [-1] * 30))
+    _, (sample,) = read(tmp_path, options="open")
+    assert sample.question.endswith("\nZ. thing 25\n27. thing 26\n28. thing 27\n29. thing 28\n30. thing 29")
+    assert sample.references == ("thing 27", "28")

@@ -147,7 +147,7 @@ def test_a_sample_with_options(capsys: pytest.CaptureFixture[str]) -> None:
     options = tuple(f"o{i}" for i in range(27))
     lines = shown(SamplePreview(sample(choices=options, answer_index=1)), capsys)
     assert lines[:6] == ["", "3. s1  [test]  no image", "   One?", "   Two?", "     A o0", "   > B o1"]
-    assert lines[-2:] == ["     Z o25", "     A o26"]
+    assert lines[-2:] == ["     Z o25", "     27 o26"]
 
 
 def test_a_sample_without(capsys: pytest.CaptureFixture[str]) -> None:

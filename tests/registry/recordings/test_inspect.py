@@ -31,6 +31,12 @@ def test_epochs_are_draws(tmp_path, write):
     assert choice.draws == [{"text": "ANSWER: B", "verdict": 1.0}]
 
 
+@pytest.mark.parametrize(("target", "index"), [("Z", 25), ("1", 26), ("4", 29), ("5", None), ("0", None), ("thing 3", 3)])
+def test_after_z_its_labels_are_numbers_from_1(tmp_path, target, index):
+    row = inspect_sample("a", "Which?", target, "?", choices=[f"thing {i}" for i in range(30)])
+    assert next(read(inspect_json(tmp_path / "x.json", row), ReadOptions())).answer_index == index
+
+
 def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
     url = f"data:image/png;base64,{b64(png())}"
     sample = inspect_sample(

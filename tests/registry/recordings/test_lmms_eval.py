@@ -85,11 +85,12 @@ def test_the_right_option_among_those_of_the_document(tmp_path, target, index, d
     assert one(tmp_path, lmms_row(0, "?", "C", [["1.5", "False"]] * 3, doc={"choices": ["a", "b"]})).choices == ("A", "B", "C")
 
 
-def test_as_many_options_as_there_are_letters(tmp_path):
-    assert len(one(tmp_path, lmms_row(0, "?", "Z", [["1.5", "False"]] * 26)).choices) == 26
-    for n in (1, 27):
-        found = one(tmp_path, lmms_row(0, "?", "A", [["1.5", "False"]] * n, resps=[[["1.5", "False"]]] * n))
-        assert isinstance(found, Fault) and (found.reason, found.what) == ("not one number per option", f"{n} numbers")
+def test_options_are_labelled_by_letters_and_then_by_numbers(tmp_path):
+    for target, index in (("Z", 25), ("27", 27), ("29", 29), ("30", None)):
+        found = one(tmp_path, lmms_row(0, "?", target, [["1.5", "False"]] * 30))
+        assert (found.choices[25:], found.answer_index) == (("Z", "27", "28", "29", "30"), index), "a number is an index"
+    found = one(tmp_path, lmms_row(0, "?", "A", [["1.5", "False"]], resps=[[["1.5", "False"]]]))
+    assert isinstance(found, Fault) and (found.reason, found.what) == ("not one number per option", "1 numbers")
 
 
 def test_lettered_options_of_a_question_but_not_of_an_export_of_ours(tmp_path):

@@ -31,7 +31,7 @@ def test_options_that_a_prompt_lists(prompt, found):
         ({"choices": "['x', 'y']"}, ("x", "y")),
         ({"choices": ["x"], "options": ["y", "z"]}, ("y", "z")),
         ({"choices": ["x", 1]}, ()),
-        ({"choices": ["x"] * 27}, ()),
+        ({"choices": ["x"] * 27}, ("x",) * 27),
         ({"choices": "x, y"}, ()),
         ({}, ()),
     ],

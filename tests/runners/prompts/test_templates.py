@@ -2,8 +2,11 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
+from qualm.registry.sample import SAMPLES
+from qualm.runners.prompts.few_shot import COLUMNS, choose_examples
 from qualm.runners.prompts.question import Prompt
 from qualm.runners.prompts.templates import PromptError, fill_placeholders, find_misfit, read_prompt, replace_sections
 
@@ -72,3 +75,11 @@ def test_a_confidence_target_is_stated_and_can_be_declined(prompt, choices, said
     questions = SimpleNamespace(samples=[{"choices": choices}], hints=[""])
     found = find_misfit(Prompt(confidence_target=0.75, **prompt), questions, judge_reads_words=True)
     assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_an_example_with_more_options_than_letters_is_refused():
+    row = {"sample_id": "many", "image_id": None, "question": "Which?", "references": [], "choices": ["x"] * 30, "answer_index": 27}
+    row |= {"answerable": True, "split": "train", "group": "", "meta": []}
+    dataset = SimpleNamespace(name="d", table=pa.Table.from_pylist([row], schema=pa.schema([SAMPLES.field(name) for name in COLUMNS])))
+    with pytest.raises(PromptError, match="dataset d: prompt: examples: sample 'many' has 30 options, but only 26 letters exist; leave"):
+        choose_examples({"split": "train", "shots": 1}, Prompt(), dataset, [False], 7)

@@ -44,6 +44,17 @@ def test_a_judge_that_a_plugin_names_is_called_by_its_label_or_its_own_name():
     assert judge_ref({"plugin": "vqa", "args": {"refusal": "no"}}, "ours") == {"label": "ours", "plugin": "vqa", "args": {"refusal": "no"}}
 
 
+def test_an_option_in_words_beyond_the_letters():
+    options = [f"thing {i:02}" for i in range(30)]
+    rows = [{"sample_id": "a", "question": "?", "choices": options, "answer_index": 27, "answerable": True, "group": ""}]
+    said = [{"sample_id": "a", "variant": "clean", "draw": 0, "text": "It is thing 27."}]
+    samples, table = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES)), pa.Table.from_pylist(said, schema=GENERATIONS)
+    _, answers = answers_in_words(samples, table, sample_rows(samples, table, "here"))
+    assert answers == [Answered("?", ("thing 27", "28"), "It is thing 27.", choices=tuple(options))]
+    for ref in (judge_ref("option_match"), {"label": "m", "plugin": "option_match", "args": {"rule": "mmbench"}}):
+        assert [j.rating for j in judge(ref, answers, Settings(progress=False), Counter())] == [1]
+
+
 def test_the_stage_hands_both_over():
     rows = [
         {"sample_id": "a", "question": "?", "references": PEOPLE, "answerable": False, "group": ""},

@@ -23,6 +23,8 @@ def test_the_constant_answer_is_the_reference_that_most_people_gave():
     assert constant_answer(of) == ("red", 0.5)
     rows = [{"sample_id": str(i), "question": "?", "choices": ["x", "y"], "answer_index": int(i % 3 == 0)} for i in range(4)]
     assert constant_answer(Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES)))[1] == 0.5
+    rows = [{"sample_id": str(i), "question": "?", "choices": ["x"] * 30, "answer_index": 27} for i in range(4)]
+    assert constant_answer(Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))) == ("option 28", 1)
     name, share = most_frequent([])
     assert name == "" and math.isnan(share)
 

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from qualm.registry import LETTERS
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene
-from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.curriculum import CROWDS, JUDGING_FROM, OPTIONS_FROM, Curriculum
 from qualm.runners.training.data import ASSISTANT, END, build_tokenizer, description_question, option_question, vocabulary
 from qualm.runners.training.packing import IGNORE

@@ -5,10 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from qualm.registry import LETTERS
 from qualm.registry.scenes.contrast import CATEGORIES, contrast, parse_query, refusals
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask
 from qualm.registry.scenes.world import make_scene, stream
-from qualm.runners.prompts.question import LETTERS, p_true_prompt, render_question, verification
+from qualm.runners.prompts.question import p_true_prompt, render_question, verification
 from qualm.runners.training.data import (
     ASSISTANT,
     END,

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.prompts.question import render_question
 from qualm.runners.runtime.records import write_table
 from qualm.runners.training import evaluation
@@ -71,3 +72,10 @@ def test_parts_of_any_size_ask_everything_once(tmp_path, monkeypatch, size):
     learner = Knowing((4,))
     made = Evaluation(learner, CURRICULUM, {"a": folder(tmp_path, 4), "b": folder(tmp_path, 2, "e")})()
     assert made == {"heldout/a": 1.0, "heldout/b": 0.5} and len(learner.asked) == 6
+
+
+def test_a_question_with_more_options_than_letters_is_refused(tmp_path):
+    path = folder(tmp_path, 1) / "samples.parquet"
+    write_table(path, [{**sample("many", "p0", "Which?", ["x"] * 30), "answer_index": 27}], SAMPLES)
+    with pytest.raises(FinetuneError, match="heldout: dataset 'a': sample 'many' has 30 options, but only 26 letters exist; leave"):
+        Evaluation(Knowing(), CURRICULUM, {"a": path.parent})()

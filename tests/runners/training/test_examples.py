@@ -121,3 +121,9 @@ def test_rows_take_their_hint_and_refuse_a_prompt_that_does_not_fit(tmp_path):
     schema = {"properties": {"answer": {}, "reason": {}}, "required": ["answer", "reason"]}
     with pytest.raises(FinetuneError, match="dataset d: prompt: samples have an answer alone, and the JSON schema requires more"):
         read_rows(data, dict, prompt=Prompt(answer_format="json", schema=schema))
+
+
+def test_a_question_with_more_options_than_letters_is_refused(tmp_path):
+    write_table(tmp_path / "samples.parquet", [sample("a", choices=["x"] * 30, answer_index=27)], SAMPLES)
+    with pytest.raises(FinetuneError, match="dataset 'd': sample 'a' has 30 options, but only 26 letters exist; leave the sample"):
+        read_rows(DatasetFolder("d", tmp_path), dict)

@@ -12,11 +12,12 @@ from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant
 from qualm.runners.data.rows import as_row
-from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportPart
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportError, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.data.recordings import inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+from tests.support.data.score_files import write_scores
 from tests.support.projects.exported import MADE
 
 OURS = ["max_gen_toks", "gen_kwargs", "random_seed", "num_fewshot", "n-shot", "temperature", '"max_new_tokens"', "started_at"]
@@ -39,7 +40,7 @@ def logged(tmp_path, write, *rows):
     return tmp_path
 
 
-def exported(folder, name, source=True, **options):
+def exported(folder, name, source=True, tables=None, **options):
     """The files of an export as one text, and what it says that it lost."""
     out = folder / f"out_{name}_{source}"
     out.mkdir()
@@ -47,7 +48,16 @@ def exported(folder, name, source=True, **options):
     part = ExportPart("m", "d", Variant("clean"), 7, folder / "data", folder / "generations.parquet", ARGS, kept)
     decoding = {"max_new_tokens": 16, "temperature": 0.7}
     models = {"m": {"plugin": "recorded", "args": {"source": "log"}}}
-    context = ExportContext(folder=out, spec="bench", parts=(part,), time=MADE, decoding=decoding, models=models)
+    context = ExportContext(
+        folder=out,
+        spec="bench",
+        parts=(part,),
+        time=MADE,
+        decoding=decoding,
+        models=models,
+        tables=tables or {},
+        higher_is_better={"accuracy": True},
+    )
     load("exports", name)(context, **options)
     texts = []
     for path in sorted(p for p in out.rglob("*") if p.is_file()):
@@ -100,3 +110,40 @@ def test_answers_in_words_come_back_as_they_were(tmp_path, kind, name):
     assert model.lookup("d", samples).equals(read_table(folder / "generations.parquet", GENERATIONS)) and not model.left_out
     if prompt is not None and name != "vlmevalkit":
         assert set(model.prompts("d", samples).values()) <= {prompt, "Which 0?\nAnswer:"}
+
+
+MANY = [f"thing {i}" for i in range(30)]
+"""Options of which the last four have no letter; the right one is the 28th."""
+BY_NUMBERS = leh_choice(0, "Which?", MANY, 27, [-1.0 - abs(i - 27) for i in range(30)])
+IN_WORDS = leh_open(0, "Which?", "thing 27", "It is thing 27.", doc={"question": "Which?", "choices": MANY})
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "told"),
+    [
+        ("lm_eval", BY_NUMBERS, '"target": "27"'),
+        ("lm_eval", IN_WORDS, '"target": "28"'),
+        ("lmms_eval", BY_NUMBERS, '"target": "27"'),
+        ("inspect", BY_NUMBERS, '"target": "2"'),  # its own labels begin with 1 again after Z
+        ("inspect", IN_WORDS, '"target": "2"'),
+        ("every_eval_ever", BY_NUMBERS, '"extracted_value": "28"'),
+    ],
+)
+def test_options_beyond_the_letters_come_back(tmp_path, name, row, told):
+    folder = logged(tmp_path, leh, row)
+    samples, answers = read_table(folder / "data/samples.parquet", SAMPLES), read_table(folder / "generations.parquet", GENERATIONS)
+    assert (samples["choices"][0].as_py(), samples["answer_index"][0].as_py()) == (MANY, 27)
+    score = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 1.0, "n": 1, "n_unscored": 0}
+    write_scores(folder / "scores.parquet", [score])
+    out, text, _ = exported(folder, name, tables={"scores": folder / "scores.parquet"})
+    assert told in text
+    model = recorded(ModelContext("m", folder=out), source="again", tasks={"d": "d"})
+    assert model.lookup("d", samples)["option_logits"].equals(answers["option_logits"]) and not model.left_out
+    (again,) = recorded_samples(AdapterContext(out, source=out))
+    assert again.answer_index == 27
+
+
+def test_vlmevalkit_has_no_columns_for_more_options_than_letters(tmp_path):
+    message = "dataset 'd': sample '0' has 30 options, and VLMEvalKit's tables have columns for 26, A to Z; export other"
+    with pytest.raises(ExportError, match=message):
+        exported(logged(tmp_path, leh, BY_NUMBERS), "vlmevalkit", table="tsv")

@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from qualm.registry import LETTERS
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext, Request
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.finetunes.sft import sft
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.prompts.question import LETTERS, messages
+from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.training import batching

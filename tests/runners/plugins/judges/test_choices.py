@@ -328,3 +328,28 @@ def test_what_an_option_is_compared_with_is_no_answer(choices, reply, named):
 def test_an_empty_option_is_not_what_remains_of_rejected_ones():
     assert read("not a cat and not a dog", ["cat", "", "dog"]).place is None
     assert read("not a cat and not a dog", ["cat", "cow", "dog"]).place == 1
+
+
+def test_options_beyond_the_letters_are_read_by_text_or_as_their_number():
+    options = [f"thing number {n}" for n in range(100, 130)]
+    replies = {
+        "B": 1, "The answer is Z.": 25, "thing number 127": 27, "It is thing number 129, I think.": 29, "28. thing number 127": 27,
+        "(28)": 27, "30.": 29, "31": None, "0": None,
+    }  # fmt: skip
+    assert {reply: read(reply, options).place for reply in replies} == replies
+    apples = [f"{n} apples" for n in range(30)]
+    assert [read(reply, apples).place for reply in ("28", "28 apples", "F")] == [28, 28, 5], "a number of an option goes before its label"
+    rated = [rate_option_reply("?", (options[27], "28"), reply, options, read) for reply in ("thing number 127", "A")]
+    assert [judgement.rating for judgement in rated] == [1, 0]
+
+
+def test_texts_of_letters_in_alphabetical_order_are_texts():
+    sides = ["AB", "BC", "CD", "DA"]
+    replies = {
+        "The longest side is AB, since it is 5.": 0,
+        "It looks like CD to me": 2,
+        "AB": 0,
+        "The longest is DA, as I see it.": 3,
+        "B": 1,
+    }
+    assert {reply: read(reply, sides).place for reply in replies} == replies

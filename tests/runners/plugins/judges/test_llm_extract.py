@@ -56,6 +56,15 @@ def test_the_model_sees_no_reference():
     assert sent.count("milk") == 1, "among the options alone"
 
 
+def test_options_beyond_the_letters_are_listed_with_their_numbers():
+    options = tuple(f"thing number {n}" for n in range(100, 130))
+    said = Answered("Which?", (options[27], "28"), "It is the last but two.", choices=options)
+    with serving(lambda body, nth: "28") as server:
+        judged, _ = apply(server, "option_match", [said])
+        assert "\nZ. thing number 125\n27. thing number 126\n28. thing number 127\n" in prompt_of(server.bodies[0])
+    assert [(j.rating, j.reply) for j in judged] == [(1, "28")]
+
+
 def test_no_answer_and_declining_are_no_guess():
     with serving(extract) as server:
         judged, _ = apply(server, "option_match", [of_cup("I weighed both of them and cannot settle on one.")])

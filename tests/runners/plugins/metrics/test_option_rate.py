@@ -14,7 +14,12 @@ def test_over_test_rows_that_have_the_option(option, expected):
     np.testing.assert_allclose(found, [expected, expected])
 
 
-@pytest.mark.parametrize("option", ["EE", "", -1, "?"])
+def test_a_place_beyond_the_letters():
+    found = option_rate(np.array([27.0, 3, 27]), np.array([30.0, 30, 30]), np.zeros(3), np.ones((1, 3)), option=27)
+    assert found == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("option", ["EE", "", -1, "?", "["])
 def test_no_such_option(option):
     with pytest.raises(ValueError, match="expected a letter from A to Z or a place"):
         option_rate(PREDICTED, OPTIONS, CALIBRATION, np.ones((1, 5)), option=option)

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.registry.sample import IMAGES
 from qualm.runners.reporting.sections import examples as module
-from qualm.runners.reporting.sections.examples import KINDS, answer_text, examples, images_of, letter, options_of, thumbnail, verdict
+from qualm.runners.reporting.sections.examples import KINDS, answer_text, examples, images_of, options_of, thumbnail, verdict
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.conftest import picture
 from tests.runners.reporting.made_results import made_results, sample, score
@@ -107,7 +107,7 @@ def test_answers_in_words():
     assert options_of({"choices": None}) == [] and options_of({"choices": ["a", None]}) == ["a", ""]
     assert answer_text("said", 1, ["x", "y"]) == "B  y" and answer_text("said", None, ["x"]) == "said" == answer_text("said", 0, [])
     assert answer_text("said", 1, ["x"]) == "B" and answer_text("said", 2, ["x", "y"]) == "C"
-    assert [letter(i) for i in (0, 25, 26, 99)] == ["A", "Z", "27", "100"]
+    assert answer_text("said", 27, list(map(str, range(30)))) == "28  27" and answer_text("said", 99, ["x"]) == "100"
     assert [verdict(v) for v in (None, NAN, 0.0, 1.0, 0.5, 0.99)] == ["unscored", "unscored", "wrong", "right", "partly", "partly"]
 
 

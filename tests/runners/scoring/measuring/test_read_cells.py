@@ -6,7 +6,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.measuring.read_cells import _input_changed, _settings
+from qualm.runners.scoring.measuring.read_cells import _answers_as_text, _input_changed, _settings
 
 
 def test_which_inputs_are_changed_is_read_from_what_the_model_saw():
@@ -21,6 +21,13 @@ def test_which_inputs_are_changed_is_read_from_what_the_model_saw():
     cell = Cell("m", samples, "typos", {"input_changed": changed}, {}, {})
     assert cell.changed is not None and cell.changed.tolist() == [False, False, True, False]
     assert Cell("m", samples, "blur", {"input_changed": np.ones(4)}, {}, {}).changed is None
+
+
+def test_an_option_that_was_picked_is_told_by_its_label():
+    samples = Samples("d", pa.Table.from_pylist([{"sample_id": i, "question": "?"} for i in "abc"], schema=SAMPLES))
+    answers = pa.table({"sample_id": ["c", "a", "b"], "text": ["red", None, None]})
+    cell = Cell("m", samples, "clean", {"predicted": np.array([1, 27, np.nan])}, {}, {})
+    assert list(_answers_as_text(cell, answers, "here")) == ["red", "option B", "option 28"]
 
 
 def test_sets_are_read_by_setting_and_score_and_who_has_none_calibrates_nothing():
