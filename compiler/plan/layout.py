@@ -224,7 +224,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """Return ({engine kind: version above 1}, {name: file not covered by versions})."""
+    """Return ({kind: version if above 1}, {name: file}) of all that modules import."""
     modules = list(modules)
     _, versions, files = split_by_version(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)

@@ -162,7 +162,7 @@ def _pair(a: int, b: int) -> str:
 
 
 def _heading(category: str) -> Text:
-    """Return "epistemic/knowledge" on two lines; "(none)" for ""."""
+    """Return a category with its first "/" as a line break; "(none)" for ""."""
     return Text(category.replace("/", "\n", 1) if category else "(none)")
 
 

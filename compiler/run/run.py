@@ -159,7 +159,7 @@ def _run(
 
 
 def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> ParallelStages:
-    """Return the stages that are not up to date, with GPUs; write the specs' markers."""
+    """Return the stages not up to date, and GPUs to share if each takes one; write markers."""
     default, settings, stages = project.run_wide.default, project.settings, dict[str, PlannedStage]()
     for number, plan in enumerate(plans):
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}

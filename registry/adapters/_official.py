@@ -152,7 +152,7 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
 
 
 def check_image(data: bytes, where: str) -> bytes:
-    """Return `data` unchanged if its head is an image's and it is not cut; else AdapterError.
+    """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError.
 
     Raises:
         AdapterError: no known format, too large, or cut short.
@@ -165,9 +165,18 @@ def check_image(data: bytes, where: str) -> bytes:
         raise AdapterError(f"{where}: an image too large to be shown to a model: {error}") from error
     except pictures.PictureError as error:
         raise AdapterError(f"{where}: expected an image, got {len(data):,} bytes that cannot be read as one: {data[:16]!r}") from error
-    if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
+    if (kind == "PNG" and b"IEND" not in data) or (kind == "JPEG" and b"\xff\xd9" not in data[-4096:] and not _is_whole(data)):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data
+
+
+def _is_whole(data: bytes) -> bool:
+    """Return whether all pixels of an image file decode; other data may follow them, such as a phone's short video."""
+    try:
+        pictures.decoded(data)
+    except pictures.PictureError:
+        return False
+    return True
 
 
 def add_instruction(question: str, instruction: str) -> str:

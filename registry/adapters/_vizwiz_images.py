@@ -128,7 +128,7 @@ def _match_or_doubt(key: Key, annotated: Collection[str], released: list[str], f
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Return {old name: path of the only new image with a near hash, else `images/NAME`}.
+    """Return {old: path of the one new image that only it is near to, else `images/NAME`}.
 
     Hashes are near if at most MAX_BITS bits differ. No other old image may have a hash near to the new one.
     """

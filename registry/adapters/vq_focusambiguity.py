@@ -84,7 +84,7 @@ def _label(value: Any, key: str, where: str) -> bool:
 def _sample_id(
     record: dict[str, Any], split: str, image_name: str, question: Any, key: str | None, repeated: Counter[str], where: str
 ) -> str:
-    """Return SPLIT/ID, or without `key` an id by image and question, counted in `repeated`."""
+    """Return SPLIT/ID, or without `key` SPLIT/IMAGE/HASH, numbered by `repeated`."""
     if key is not None:
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")

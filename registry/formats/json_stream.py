@@ -99,7 +99,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
 
 
 def count(path: Path) -> int | None:
-    """Return the number of records in a whole JSON file; None for an object without any.
+    """Return the number of records in a JSON file: items, lines or members; None without any.
 
     Records are items of a list, lines of JSON Lines, or of an object the items of its longest list; without lists, its members where each
     is an object (questions by id).
@@ -394,7 +394,7 @@ def not_utf8(path: Path) -> str:
 
 
 def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
-    """Return a message: the byte at which line `number` stops being UTF-8, and a remedy."""
+    """Return a message: line, the value of the first byte not UTF-8, text near it, a remedy."""
     near = error.object[max(0, error.start - 10) : error.start + 10]
     hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
     return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"

@@ -17,16 +17,19 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
     >>> parse_lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
     ('What is it?', ('a cat', 'a dog'))
+    >>> parse_lettered("What is it?\nA. a cat\n\nB. a dog\n\nC. a fox")
+    ('What is it?', ('a cat', 'a dog', 'a fox'))
     """
     lines = prompt.splitlines()
     matches = [_LINE.fullmatch(line) for line in lines]
     starts = [i for i, match in enumerate(matches) if match and match[1] == "A"]
     for start in reversed(starts):
         options: list[str] = []
-        for match in matches[start : start + len(LETTERS)]:
-            if match is None or match[1] != LETTERS[len(options)]:
+        for line, match in zip(lines[start:], matches[start:], strict=True):
+            if match is not None and match[1] == LETTERS[len(options) : len(options) + 1]:
+                options.append(match[2])
+            elif line.strip():
                 break
-            options.append(match[2])
         if len(options) > 1:
             return "\n".join(lines[:start]).strip(), tuple(options)
     return None

@@ -193,18 +193,18 @@ def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
 
 
 def graded(value: Any) -> dict[str, float]:
-    """Return {"verdict": number} of a number, truth word or grade (C, P, I, N); else {}.
+    """Return {"verdict": number} of a number, "true", "false" or grade C, P, I, N; else {}.
 
-    >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(float("nan"))
+    >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(10**400)
     ({'verdict': 1.0}, {'verdict': 0.0}, {'verdict': 1.0}, {}, {})
     """
     if isinstance(value, str):
         text = value.strip()
         if text in GRADES:
             return {"verdict": GRADES[text]}
-        try:
-            value = {"true": True, "false": False}.get(text.casefold(), text)
-            value = float(value)
-        except ValueError:
-            return {}
-    return {"verdict": float(value)} if isinstance(value, int | float) and math.isfinite(value) else {}
+        value = {"true": True, "false": False}.get(text.casefold(), text)
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return {}
+    return {"verdict": number} if math.isfinite(number) else {}

@@ -50,7 +50,7 @@ def check_array(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) 
     """Return a plugin's value as a float64 array; raise StageError if it has another shape."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of a tensor that requires a gradient
         array = None
     if array is None or array.shape != shape:
         raise wrong_return(plugin, where, f"an array of float64 of shape {shape}", value)

@@ -155,6 +155,8 @@ class Variant:
             if applied is None:
                 return None
             changed.append(applied[1] if isinstance(part, str) else applied[0])
+        if not number:
+            return None
         if self.modality == "image":
             return tuple(changed), item.question
         question = MARK.join(changed) if has_marks(item.question, len(item.files)) else changed[-1]

@@ -150,7 +150,7 @@ def _inner_label_pattern(labels: frozenset[str]) -> re.Pattern[str]:
 
 
 def _label_regex(labels: frozenset[str]) -> str:
-    """Return a regular expression for labels: the given ones, usual ones, and chat openers."""
+    """Return a regular expression for labels: given, usual, after "Sure, here is", foreign."""
     own = [re.escape(label).replace(r"\ ", r"\s+") for label in sorted(labels, key=len, reverse=True)]
     usual = rf"{_OPENER}(?:(?:the|my|your|an?)\s+)?{_TERM}(?:\s+{_TERM}){{0,3}}(?:\s*\d\b|\s*\([^)]*\))?(?:\s+is)?"
     return f"(?:{'|'.join([*own, usual, _ELSEWHERE, r'(?:q|a)[ ]?[0-9]?'])})"

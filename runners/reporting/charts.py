@@ -301,6 +301,6 @@ def bars(rows: Rows, group_order: Sequence[str], models: Sequence[str]) -> str:
 
 
 def _axis_range(values: Sequence[float]) -> tuple[float, float]:
-    """Return round (low, high) ends of an axis around some values."""
+    """Return ends of an axis around values: round, or 0.05 to each side of a single value."""
     low, high = min(values), max(values)
     return plot.nice_interval(low, high) if high > low else (low - 0.05, high + 0.05)

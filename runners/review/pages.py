@@ -247,7 +247,7 @@ def _bind_socket(port: int | None) -> socket.socket:
 
 
 def _mount_page(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, Any]:
-    """Return an application with the page mounted at `path`, and the page's own application."""
+    """Mount a page at `path`, styled by `folder`; return (outer application, the page's own)."""
     css, js = ("".join(f.read_text(encoding="utf-8") for f in (HERE / f"pages.{kind}", folder / f"page.{kind}")) for kind in ("css", "js"))
     from fastapi import FastAPI
 

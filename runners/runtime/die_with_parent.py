@@ -108,7 +108,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """Return a pidfd, readable when a process ends; None if unsupported; exit if it has ended."""
+    """Return a pidfd; None if unsupported; kill this process if the other has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -53,7 +53,7 @@ class Recorder(Weights):
     """
 
     def __init__(self, *sizes: int) -> None:
-        """Create unit weights for tasks of these row counts; several must be positive (unchecked)."""
+        """Create weights (tasks, rows), 1 on each task's own rows; several sizes must be positive."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
         object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))

@@ -317,7 +317,7 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
 
 
 def normal_deviate(t: Floats, freedom: float | Floats) -> Floats:
-    """Return the normal deviates with the same p-values as Student's t, at most 1e6."""
+    """Return the normal deviates with the same p-values as Student's t >= 0, at most 1e6."""
     from scipy.special import ndtri, stdtr
 
     return np.asarray(np.minimum(-ndtri(stdtr(freedom, -t)), 1e6), dtype=np.float64)
@@ -383,7 +383,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """Yield a row of ESTIMATOR_COMPARISONS per pair a, b, in the candidates' order."""
+    """Yield ESTIMATOR_COMPARISONS rows of pairs a, b in order; `p`: (k, k) corrected p-values."""
     from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place

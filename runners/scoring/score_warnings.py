@@ -17,7 +17,7 @@ MAX_NAMES = 4
 
 
 def unscored_warnings(rows: Iterable[Row], shorten: bool = False) -> list[str]:
-    """Return warnings of unscored answers, one per dataset, reason and share, naming models.
+    """Return warnings of unscored answers, one per dataset, share, reason and metrics.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.

@@ -63,7 +63,7 @@ def question_llm(
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 60,
 ) -> Iterator[Target]:
-    """Yield a Target per row whose object a language model names, without seeing the image.
+    """Yield a Target per row whose object a language model names from question and answer.
 
     Args:
         folder: not used.

@@ -175,7 +175,7 @@ K = TypeVar("K")
 
 
 def _row_counts(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
-    """Return column -> note on the row counts of its (model, metric) cells; "" if all equal."""
+    """Return {column: "n = ..." or ""}: notes only where columns' sets of row counts differ."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()

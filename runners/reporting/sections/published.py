@@ -121,7 +121,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) pairs to compare.
+    """Return (report, dataset) of every dataset, and of their mean if tables have just these.
 
     The mean over datasets is the last if the published tables have exactly the datasets of the report.
     """

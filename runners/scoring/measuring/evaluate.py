@@ -127,7 +127,7 @@ class Readings:
 def _readings_on(
     metric: Metric, selection: RowSelection, universe: NDArray[np.int64], slice_of_macro: str
 ) -> Iterator[tuple[str, list[Readings]]]:
-    """Yield (label, the columns and rows that its value averages over) per label of a metric."""
+    """Yield (label, Readings that its value averages over) per label of a metric."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], Readings] = {}  # settings whose columns are equal have one value

@@ -68,7 +68,7 @@ def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
-    """Yield the slice of samples whose input is not the clean one; none if all are or unknown."""
+    """Yield the slice of samples known to differ from clean; nothing if none is known equal."""
     if cell.changed is not None:
         rows = np.flatnonzero(cell.changed)
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))

@@ -330,7 +330,7 @@ def test_help_of_a_parameter_in_two_lines() -> None:
 
 
 def test_strange_names_of_columns_stay_data(tmp_path: Path) -> None:
-    evil = "a: &x [1]\x1b[31m # {y}\n- z"
+    evil = "a: &x [1]\x1b[31m # {y}\n- z\x7f\x85\u2028"
     proposal = Proposal("image_table", {"files": {"test": "t.csv"}, "image": None, "question": evil}, {evil: "\x1b]0;x\x07"})
     (tmp_path / "t.csv").write_text("x\n1\n")
     write("x", tmp_path, proposal, proposal.args, {"title": evil}, tmp_path)

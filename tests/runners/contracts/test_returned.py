@@ -28,6 +28,7 @@ PLUGIN = registry.get("metrics", "accuracy")
         ("x", "the str 'x'"),
         ({"a": 1}, "a dict of 1"),
         ([1, 2], "a list of 2"),
+        ([10**400], "a list of 1"),
     ],
 )
 def test_no_numbers(value: Any, got: str) -> None:
