@@ -271,7 +271,7 @@ def rarest_class(task: MetricTask) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A difference that is 0 under the null hypothesis, with resamples and jackknife."""
+    """Test of a difference that is 0 under the null hypothesis, by resamples and jackknife."""
 
     value: float
     resampled: Floats

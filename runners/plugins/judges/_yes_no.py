@@ -23,10 +23,10 @@ _AT_START = {
     "yes": "y yea aye sure certainly definitely absolutely indeed correct right true exactly ok okay oui sí si ja sim да ja jawohl tak "
     "ano evet hai "
     "sì kyllä jes vâng có ya iya baleh ναι igen da 是 是的 对 對 对的 没错 有 有的 会 能 可以 はい ええ うん そうです 네 예 응 "
-    "그렇습니다 نعم أجل हाँ हां जी",
+    "그렇습니다 نعم أجل हाँ हां जी ใช่",
     "no": "n nay false incorrect wrong never non nein não нет nie ne nee nej nei hayır não ei nem không tidak bukan όχι 不 不是 不是的 "
     "否 没有 沒有 不对 不會 不会 "
-    "不能 いいえ いや いえ ちがいます 違います 아니요 아니오 아니 아닙니다 لا كلا नहीं",
+    "不能 いいえ いや いえ ちがいます 違います 아니요 아니오 아니 아닙니다 لا كلا नहीं ไม่ ไม่ใช่ ไม่มี",
 }
 """Words that say it where a reply begins with them, or is nothing else."""
 _ENGLISH = word_set(
@@ -80,7 +80,11 @@ _LAST = re.compile(
 _NEGATED_START = re.compile(
     r"not (?:at all|really|that i (?:can|could) (?:see|tell|find)|as far as i can (?:see|tell)|true|correct|right|so|exactly|quite|"
     r"in (?:the|this) (?:image|picture|photo))\b|"
-    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely) not\b|by no means\b|"
+    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely|apparently|evidently|seemingly) not\b|by no means\b|"
+    r"nothing of the (?:sort|kind)\b|"
+    r"(?:absent|(?:it(?:'s| is) )?not (?:present|seen|shown|there)|none (?:visible|seen|present|at all))\b(?=\W*$)|"
+    r"(?:(?:it|that) (?:appears|seems)|i (?:think|believe|guess)) not\b(?=\W*$)|"
+    r"(?:it )?(?:does not|doesn't) (?:look|seem|appear)(?: so| like it| to be(?: so| the case)?)\b(?=\W*$)|"
     r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is definitely| seems)? ?(?:not|"
     r"n't) (?:true|correct|right|accurate|the case|so)\b|"
     r"(?:that|this|it) isn't (?:true|correct|right|accurate|the case|so)\b|(?:that|it|(?:that|this|the)(?: (?:statement|claim|"
@@ -96,7 +100,10 @@ _AFFIRMED_START = re.compile(
     r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is indeed| seems) (?:true|correct|right|"
     r"accurate|the case|so)\b|"
     r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|(?:it )?(?:seems so|appears so|"
-    r"looks like it)\b(?=\W*$)|"
+    r"(?:looks|seems) like it)\b(?=\W*$)|"
+    r"(?:without (?:a|any) doubt|(?:most )?(?:certainly|definitely)|surely|apparently(?: so)?)\b(?=\W*$)|"
+    r"(?:(?:it|there) )?sure (?:is|does)\b(?=\W*$)|"
+    r"indeed,? (?:there|it|they|he|she) (?:is|are|was|were|does|do)\b(?=\W*$)|"
     r"(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich"
     r"|claro(?: que sí)?|por supuesto|certo|"
     r"конечно)(?!\w)(?! not\b)"
