@@ -91,7 +91,7 @@ def strength(
     samples: Annotated[
         int, typer.Option("--samples", "-n", min=1, max=MAX_NUMBER, help="How many samples, a seeded share of every category.")
     ] = 200,
-    auto: Annotated[bool, typer.Option("--auto", help="Show no page; search for the strength that has a stated effect.")] = False,
+    auto: Annotated[bool, typer.Option("--auto", help="Show no page; search for the strength with the target effect.")] = False,
     share: Annotated[
         float | None,
         typer.Option("--share", min=0.001, max=0.999, help="Target effect: the share of greedy answers that change; by default 0.2."),

@@ -278,7 +278,7 @@ def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence
     of_label = {metric.label: metric for metric in metrics}
     for label in margin if isinstance(margin, Mapping) else ():
         if label not in of_label:
-            raise ArgumentError(f"margin: expected a metric of this call, got '{label}'; {nearest(label, of_label)}")
+            raise ArgumentError(f"margin: expected one of `metrics`, got '{label}'; {nearest(label, of_label)}")
         if by := of_label[label].plugin.declares.get("compared_by"):
             raise ArgumentError(f"margin: {label} is compared by the square of {by}, to which no margin applies; leave it out")
 

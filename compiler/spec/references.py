@@ -105,7 +105,7 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
         if model.preset is None or model.preset.structured:
             continue
         if any(model.prompt_for(data).get("answer_format") == "json" for data in resolved.evaluated):
-            message = f"{model.preset.title} constrains no reply to a JSON Schema, which `answer_format: json` asks for"
+            message = f"{model.preset.title} ignores a JSON Schema at this address, and `answer_format: json` needs one"
             remedy = "`prompt: {answer_format: free}` beside its plugin"
             reader.problem(("models", model.ref.label.partition("@")[0]), message, remedy, key=True)
 

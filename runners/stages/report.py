@@ -101,12 +101,12 @@ def _content(results: Report) -> dict[str, Any]:
         "findings": found[:MAX_FINDINGS],
         "further_findings": found[MAX_FINDINGS:],
         "findings_figure": findings_figure(results),
-        "warnings": [visible(line, 600) for line in score_warnings.unscored_warnings(results.overall.iter_rows(named=True))],
+        "warnings": [visible(line, 3000) for line in score_warnings.unscored_warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapse_warnings(whole.iter_rows(named=True))],
         "cautions": [visible(line, 600) for line in score_warnings.lexical_warnings(results.overall.iter_rows(named=True))],
         "disputes": [visible(line, 2000) for line in score_warnings.dispute_warnings(results.overall.iter_rows(named=True))],
         "notes": [
-            visible(line, 600)
+            visible(line, 3000)
             for lines in (score_warnings.metric_notes, score_warnings.few_group_warnings)
             for line in lines([*results.overall.iter_rows(named=True), *results.averages.iter_rows(named=True)])
         ],

@@ -111,7 +111,7 @@ class HfGenerator:
     def _fault(self, prompt: _Prompt) -> str:
         limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if limit and prompt.length + prompt.request.max_new_tokens > limit:
-            return f"{prompt.length} tokens and {prompt.request.max_new_tokens} to come are more than the model's {limit}"
+            return f"{prompt.length} tokens of text and {prompt.request.max_new_tokens} of reply exceed the model's {limit}"
         try:
             prompt.pictures = [decoded(image) for m in prompt.request.messages for image in m.images]
         except PictureError as error:

@@ -114,7 +114,7 @@ def test_batches_cost_half_or_what_the_settings_say(tmp_path: Path) -> None:
     assert live.dollars and half.dollars == pytest.approx(live.dollars / 2) and live.load == half.load == own.load
     assert own.dollars == pytest.approx((own.load.sent / 4 + 3 * own.load.received) / 1e6)
     assert half.arithmetic[-2:] == (
-        "in batches, 2 one after another: each may take a day",  # P(True) is asked about the answer
+        "in 2 rounds of batches: each may take a day",  # P(True) is asked about the answer
         "$0.5 per million tokens sent, $1 per million received in batches (qualm.toml)",
     )
     plain = SPEC.replace("lexical_similarity, p_true", "lexical_similarity")

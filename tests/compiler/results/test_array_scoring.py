@@ -126,7 +126,7 @@ def test_p_values_are_corrected_over_all_metrics_of_the_call() -> None:
         (lambda: qualm.compare({"correct": [1]}, {"correct": [1, 0]}, ["accuracy"]), "expected as many answers of both, got 1 and 2"),
         (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], correction="bonferroni"), "correction: "),
         (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], margin=-0.1), "margin: "),
-        (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], margin={"acc": 0.1}), "margin: expected a metric of this call, got 'acc'"),
+        (lambda: qualm.compare(ANSWERS, ANSWERS, ["accuracy"], margin={"acc": 0.1}), "margin: expected one of `metrics`, got 'acc'"),
         (lambda: qualm.compare(ANSWERS, ANSWERS, ["ece"], margin={"ece": 0.1}), "margin: ece is compared by the square of ece_debiased"),
         (lambda: qualm.score(ANSWERS, ["accuracy"], level=95), "level: "),
         (lambda: qualm.score(ANSWERS, ["accuracy"], level=float("nan")), "level: "),

@@ -55,7 +55,7 @@ def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions(
     names = ("metric", "low", "high", "p")
     assert dropped == 0 and [[d[name] for name in names] for d, _ in found] == [[getattr(t, name) for name in names] for t in expected]
     fewer = align(replace(a, samples=type(a.samples)("d", a.samples.table.slice(0, 100))), b)[0]
-    assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
+    assert {len(of.calibration_scores) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
 
 
 def cells(name, a, b, settings=None):

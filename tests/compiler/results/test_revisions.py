@@ -76,7 +76,7 @@ def test_what_is_not_what_the_answers_give_is_not_evidence(history: History) -> 
     rows = [change("accuracy", np.mean(BEFORE), np.mean(AFTER) + 0.1), {**change("gone", 1.0, 0.0), "new": None, "change": None}]
     facts = add_paired_tests(history, "s", "HEAD~1", rows)  # type: ignore[arg-type]
     assert [row["p"] for row in rows] == [None, None]
-    assert facts["notes"][-1].startswith("1 of these changes are not tested: over the questions that both sides share")
+    assert facts["notes"][-1].startswith("1 of these changes are not tested: recomputed on the questions both sides share")
 
 
 def test_without_the_revisions_answers_a_note_says_why(history: History) -> None:

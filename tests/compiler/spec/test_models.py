@@ -221,7 +221,7 @@ def test_what_a_preset_cannot_give_is_refused_where_it_is_asked_for(tmp_path: Pa
 def test_json_is_asked_only_of_servers_that_constrain_replies(tmp_path: Path) -> None:
     text = "models:\n  a: {{openai: {{preset: {preset}, model: x}}, leave_out: [perplexity]{own}}}\nprompt: {{answer_format: json}}\n"
     assert problems(tmp_path, text.format(preset="anthropic", own="")) == [
-        "t.yaml:7:3: models.a: Anthropic constrains no reply to a JSON Schema, which `answer_format: json` asks for "
+        "t.yaml:7:3: models.a: Anthropic ignores a JSON Schema at this address, and `answer_format: json` needs one "
         "(`prompt: {answer_format: free}` beside its plugin)"
     ]
     assert list(resolve(tmp_path, text.format(preset="anthropic", own=", prompt: {answer_format: free}"))) == ["a"]

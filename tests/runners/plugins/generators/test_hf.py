@@ -152,7 +152,7 @@ def test_a_prompt_that_is_too_long_is_a_reply_without_text(llm, tmp_path):
     fine, long = opened(llm).complete([chat("why ?"), chat("why ? " * 5000)], max_new_tokens=4)
     assert fine.text is not None
     assert long.finish == "rejected"
-    assert "more than the model's 4096" in long.error
+    assert "exceed the model's 4096" in long.error
 
     short = shutil.copytree(llm, tmp_path / "short")
     settings = json.loads((short / "config.json").read_text())
@@ -160,7 +160,7 @@ def test_a_prompt_that_is_too_long_is_a_reply_without_text(llm, tmp_path):
     (short / "config.json").write_text(json.dumps(settings | {"max_position_embeddings": limit}))
     (just,) = opened(short, cache="just").complete([chat("why ?")], max_new_tokens=4)
     assert just.text == fine.text
-    with pytest.raises(GeneratorError, match=f"{fine.prompt_tokens} tokens and 5 to come are more than the model's {limit}"):
+    with pytest.raises(GeneratorError, match=f"{fine.prompt_tokens} tokens of text and 5 of reply exceed the model's {limit}"):
         opened(short, cache="over").complete([chat("why ?")], max_new_tokens=5)
 
 
