@@ -123,6 +123,25 @@ def aurc_error(correct: Floats, value: float) -> float:
     return _error_of_rarer(lambda place: -np.log(place), share, value / share if share else 0.0, len(correct))
 
 
+def e_aurc_error(correct: Floats, value: float) -> float:
+    """Return a lower limit of the standard error of an E-AURC of independent answers, by its value.
+
+    A perfect ranking has an excess of 0 in every sample, so the error vanishes with the value. It is the smaller of two: the error of an
+    AURC as small as the excess, which is too large beside random rankings; and that of the AURC less what the share of the rarer answers
+    does to a perfect ranking's, which does not vanish.
+    """
+    right = float(correct.mean())
+    share = min(right, 1 - right)
+    if not share:
+        return 0.0
+    perfect = 1 - math.log(share) if right < 0.5 else (share + right * math.log(right)) / share
+    mean = perfect - value / share if right < 0.5 else perfect + value / share
+    own = math.log(share if right < 0.5 else right)
+    n = len(correct)
+    as_small = _error_of_rarer(lambda place: -np.log(place), share, value / share, n)
+    return min(as_small, _error_of_rarer(lambda place: own - np.log(place), share, mean, n))
+
+
 def augrc_error(correct: Floats, value: float) -> float:
     """Return the standard error of an AUGRC of independent answers, by its value.
 

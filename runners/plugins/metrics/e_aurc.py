@@ -7,7 +7,7 @@ import numpy as np
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.auarc import auarc
-from qualm.runners.scoring.ranking import aurc_error
+from qualm.runners.scoring.ranking import e_aurc_error
 
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["eaurc", "excess_aurc"]
@@ -40,4 +40,4 @@ def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Float
 
 def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
     """Return the smallest credible standard error at this value: that of independent answers."""
-    return aurc_error(correct, value)
+    return e_aurc_error(correct, value)

@@ -59,5 +59,5 @@ def test_what_is_no_card_is_said(tmp_path: Path) -> None:
     for content in (None, "text", "---\n[]\n---\n", "---\nother: 1\n---\n", "---\nqualm:\n---\n", "---\n: :\n---\n"):
         if content is not None:
             (tmp_path / "a.md").write_text(content)
-        with pytest.raises(StageError, match=r"a\.md: expected the card of a dataset, with 'qualm' in its head"):
+        with pytest.raises(StageError, match=r"a\.md: expected a dataset card with 'qualm' in its head"):
             read_card(tmp_path / "a.md")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.runners.plugins.metrics.e_aurc import e_aurc
+from qualm.runners.plugins.metrics.e_aurc import e_aurc, minimum_standard_error
 
 
 def by_hand(u, correct):
@@ -33,3 +33,16 @@ def test_perfect_orders():
     assert e_aurc(np.array([1.0, 2, 3]), np.array([1.0, 1, 0]), np.ones((1, 3)))[0] == 0
     assert e_aurc(np.array([1.0, 2, 3]), np.ones(3), np.ones((1, 3)))[0] == 0
     assert np.isnan(e_aurc(np.empty(0), np.empty(0), np.ones((1, 0)))[0])
+
+
+@pytest.mark.parametrize("accuracy", [0.1, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("separation", [0, 1, 4])
+def test_the_smallest_standard_error_is_hardly_above_that_of_independent_answers(accuracy, separation):
+    rng = np.random.default_rng(0)
+    values, limits = [], []
+    for _ in range(100):
+        correct = (rng.random(200) < accuracy) * 1.0
+        values.append(e_aurc(rng.normal(size=200) - separation * correct, correct, np.ones((1, 200)))[0])
+        limits.append(minimum_standard_error(correct, correct, values[-1]))
+    assert np.mean(limits) < 1.15 * np.std(values)
+    assert separation or np.mean(limits) > 0.75 * np.std(values), "beside random rankings it is the error itself"
