@@ -39,7 +39,8 @@ _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "augu
 _MONTH = "|".join(f"{month}|{month[:3]}" for month in _MONTHS) + "|sept"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?(?!\d)"
 _DATE = re.compile(
-    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY}|(?=,? \d)))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b",
+    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY}|(?=,? \d)))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b"
+    r"|(?<![\w/.-])(\d{1,2})(?P<between>[/.-])(\d{1,2})(?P=between)(\d{4})(?![\w/-])",
     re.IGNORECASE,
 )
 SENTENCE = 40
@@ -200,7 +201,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
         is_doubted = not is_denied and (text.is_doubted(start) or text.is_alternative(start, end))
         asserted, doubted, denied = asserted or not (is_denied or is_doubted), doubted or is_doubted, denied or is_denied
     if not asserted:
-        return None if doubted else 0.0
+        return None if doubted or _may_state_date(part, references) else 0.0
     return None if denied else _among_its_kind(text)
 
 
@@ -246,13 +247,32 @@ def _dates_by_year(text: str) -> str:
     """Return a text with its dates rewritten year first: "1972 september 14"."""
 
     def by_year(match: re.Match[str]) -> str:
-        day, month, month_first, day_second, year, iso_year, iso_month, iso_day = match.groups()
-        if iso_year:
-            return f"{iso_year} {_MONTHS[int(iso_month) - 1]} {int(iso_day)}" if 1 <= int(iso_month) <= 12 else match[0]
-        name = next(full for full in _MONTHS if full.startswith((month or month_first).casefold()[:3]))
-        return " ".join(part for part in (year, name, (day or day_second or "").removeprefix("0")) if part)
+        readings = _readings_of_date(match)
+        return readings.pop() if len(readings) == 1 else match[0]
 
     return _DATE.sub(by_year, text)
+
+
+def _readings_of_date(match: re.Match[str]) -> set[str]:
+    """Return the dates, year first, that a match of _DATE can mean: two of "03/05/2020"."""
+    day, month, month_first, day_second, year, *numeric = match.groups()
+    iso_year, iso_month, iso_day, first, _, second, last_year = numeric
+    if iso_year or last_year:
+        orders = [(iso_year, iso_month, iso_day)] if iso_year else [(last_year, first, second), (last_year, second, first)]
+        return {f"{y} {_MONTHS[int(m) - 1]} {int(d)}" for y, m, d in orders if 1 <= int(m) <= 12 and 1 <= int(d) <= 31}
+    name = next(full for full in _MONTHS if full.startswith((month or month_first).casefold()[:3]))
+    return {" ".join(part for part in (year, name, (day or day_second or "").removeprefix("0")) if part)}
+
+
+def _may_state_date(text: str, references: Sequence[Sequence[str]]) -> bool:
+    """Return whether a text's date equals a reference only in one of two orders, as 03/05/2020."""
+    stated = [_readings_of_date(match) for match in _DATE.finditer(text)]
+    for reference in map(" ".join, references) if stated else ():
+        match = _DATE.fullmatch(reference)
+        expected = _readings_of_date(match) if match else {reference}
+        if any(dates & expected and len(dates | expected) > 1 for dates in stated):
+            return True
+    return False
 
 
 def _words(sentence: str, sentence_index: int, is_asked: bool) -> Iterator[Word]:
