@@ -32,6 +32,10 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
 _CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
 _QUOTED = re.compile(r'"[^"\n]*"|(?<![\w.])\'[^\'\n]{1,60}\'(?!\w)|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
 _QUOTE = " qqq "
+_ALL_QUOTED = re.compile(
+    r"""^\W*?((?:(?:my|the) )?(?:final )?(?:answer|response)(?: is)?\s*:?\s*)?["“«„「']([^"“”«»„「」\n]+)["”“»」']\.?\s*$""", re.IGNORECASE
+)
+"""A reply that is one quotation: an answer in quotation marks, unless the question is about a text in the image."""
 _FULL = {"m": "am", "re": "are", "s": "is", "ve": "have", "ll": "will"}
 _NO_DOUBT = re.compile(
     r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
@@ -374,7 +378,7 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
     [True, False]
     """
     parsed = read_question(question, tuple(choices))
-    plain = _plain(text)
+    plain = _plain(text if parsed.is_text else _ALL_QUOTED.sub(r"\1\2", text))
     said, announced = _announced(plain)
     clauses = _clauses(said, parsed)
     abstains = _abstains(clauses, parsed, announced)
