@@ -35,7 +35,7 @@ _QUOTE = " qqq "
 _ALL_QUOTED = re.compile(
     r"""^\W*?((?:(?:my|the) )?(?:final )?(?:answer|response)(?: is)?\s*:?\s*)?["“«„「']([^"“”«»„「」\n]+)["”“»」']\.?\s*$""", re.IGNORECASE
 )
-"""A reply that is one quotation: an answer in quotation marks, unless the question is about a text in the image."""
+"""A reply that is one quotation."""
 _FULL = {"m": "am", "re": "are", "s": "is", "ve": "have", "ll": "will"}
 _NO_DOUBT = re.compile(
     r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
@@ -378,7 +378,7 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
     [True, False]
     """
     parsed = read_question(question, tuple(choices))
-    plain = _plain(text if parsed.is_text else _ALL_QUOTED.sub(r"\1\2", text))
+    plain = _plain(text if parsed.is_text else _ALL_QUOTED.sub(_unquoted, text))
     said, announced = _announced(plain)
     clauses = _clauses(said, parsed)
     abstains = _abstains(clauses, parsed, announced)
@@ -386,6 +386,12 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
         return ReplyAbstention(abstains, False)
     everything = clauses if said == plain else _clauses(plain, parsed)
     return ReplyAbstention(False, any(_hedges(clause) for clause in everything))
+
+
+def _unquoted(reply: re.Match[str]) -> str:
+    """Return a quoted reply without quotation marks; unchanged if it is a title ("Nobody's Diner")."""
+    words = reply[2].split()
+    return reply[0] if len(words) > 1 and all(word[:1].isupper() for word in words) else f"{reply[1] or ''}{reply[2]}"
 
 
 def _plain(text: str) -> str:

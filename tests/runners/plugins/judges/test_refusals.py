@@ -139,14 +139,14 @@ def test_the_final_answer_counts():
     assert is_refusal("A is near, B is far.\n\nAnswer: cannot be determined", question)
 
 
-@pytest.mark.parametrize(
-    "reply", ['"I don\'t know."', "“Unknown”", "'No idea'", 'Answer: "Not sure"', 'The answer is "I cannot tell."']
-)
+@pytest.mark.parametrize("reply", ['"I don\'t know."', "“Unknown”", "'No idea'", 'Answer: "Not sure"', 'The answer is "I cannot tell."'])
 def test_an_abstention_in_quotation_marks_abstains_unless_a_text_is_asked_for(reply):
     assert is_refusal(reply, "Who is in the photo?")
     assert not is_refusal(reply, "What does the sign say?")
 
 
-@pytest.mark.parametrize("reply", ['"John"', '"Unknown" by Smith', 'The poster says "unknown"', '"Not sure" and "John"'])
+@pytest.mark.parametrize(
+    "reply", ['"John"', '"Unknown" by Smith', '"Nobody\'s Diner"', 'The poster says "unknown"', '"Not sure" and "John"']
+)
 def test_a_quotation_within_an_answer_is_no_abstention(reply):
     assert not is_refusal(reply, "Who is in the photo?")
