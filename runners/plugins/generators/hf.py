@@ -90,7 +90,7 @@ class HfGenerator:
             raise GeneratorError(
                 f"{self.name}: is asked about images, but its folder has no processor, so it reads text only; name one that reads both"
             )
-        prompts = [_Prompt(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
+        prompts = [_Prompt(i, r, prompt := self._render(r), len(self._ids(prompt))) for i, r in enumerate(requests)]
         order = sorted(prompts, key=lambda a: (a.kind, a.length, a.place))
         while order:
             batch = [a for a in order[: self.batch_size] if a.kind == order[0].kind]
