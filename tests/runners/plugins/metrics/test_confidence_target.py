@@ -42,7 +42,3 @@ def test_it_falls_with_the_target_and_stays_within_its_bounds():
     assert confidence_target(np.zeros(6), np.zeros(6), ONES, t=0.75)[0] == pytest.approx(-3.0)
     low, high = interval(CORRECT, ABSTAINS, np.arange(6), 0.95, t=0.75)
     assert -3.0 <= low < confidence_target(CORRECT, ABSTAINS, ONES, t=0.75)[0] < high <= 1.0
-
-
-def test_undefined_without_rows():
-    assert np.isnan(confidence_target(np.empty(0), np.empty(0), np.ones((1, 0)))[0])

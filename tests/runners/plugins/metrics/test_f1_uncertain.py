@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from qualm.runners.plugins.metrics.f1_uncertain import f1_uncertain, why_undefined
+from qualm.runners.plugins.metrics.f1_uncertain import f1_uncertain
 from qualm.runners.scoring.bootstrap import Bootstrap
 
 
@@ -18,8 +18,3 @@ def test_saying_yes_to_all_of_the_paper_s_subset():
     is_so = np.repeat([1.0, 0.0], [60, 80])
     assert f1_uncertain(np.ones(140), is_so, np.ones((1, 140)))[0] == pytest.approx(0.6)
     assert f1_uncertain(np.zeros(140), is_so, np.ones((1, 140)))[0] == 0.0
-
-
-def test_one_class_is_undefined():
-    assert np.isnan(f1_uncertain(np.ones(3), np.ones(3), np.ones((1, 3)))[0])
-    assert why_undefined(np.ones(3), np.ones(3)) == "every scored question is uncertain"
