@@ -23,12 +23,6 @@ def test_every_resample_against_scikit_learn_and_the_floor(ties):
         assert value >= floor - 1e-12
 
 
-def test_a_useless_or_reversed_estimator_gets_the_floor():
-    uncertain = np.array([1.0, 1, 0, 0])
-    for score in (np.zeros(4), np.array([0.0, 0, 1, 1]), np.array([-np.inf, -np.inf, np.inf, np.inf])):
-        assert best_f1(score, uncertain, np.ones((1, 4)))[0] == pytest.approx(2 / 3)
-
-
 def test_the_least_error_is_that_of_f1_where_hits_are_a_share_of_questions():
     rng = np.random.default_rng(0)
     union = rng.random((20_000, 80)) < 0.8  # hits among the questions that are uncertain or called so

@@ -14,9 +14,3 @@ def test_against_scikit_learns_curve_in_every_resample(levels):
     for tpr in (0.5, 0.8, 0.95, 1.0):
         expected = [false[true >= tpr - 1e-12].min() for false, true, _ in curves]
         np.testing.assert_allclose(fpr_at_tpr(uncertainty, correct, weights, tpr=tpr), expected)
-
-
-def test_by_hand():
-    """Wrong 9, 6, 1 and right 7, 2: all wrong ones from 1 on take both right ones, two of three only the 7."""
-    uncertainty, correct = np.array([9.0, 6, 1, 7, 2]), np.array([0.0, 0, 0, 1, 1])
-    assert [fpr_at_tpr(uncertainty, correct, np.ones((1, 5)), tpr=t)[0] for t in (1.0, 0.95, 2 / 3, 0.3)] == [1.0, 1.0, 0.5, 0.0]
