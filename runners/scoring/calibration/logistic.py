@@ -20,6 +20,8 @@ WIDEST = 50.0
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     """Return (B,) temperatures T in 1/50..50 with the least log-loss of softmax(logits / T).
 
+    NaN where a resample has no row.
+
     Args:
         logits: (n, K), NaN where there is no option.
         target: (n,) the logit of the right option; in expectation where that is uncertain.
@@ -32,7 +34,8 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     drawn = np.asarray(weights, dtype=np.float64)
     # Every resample begins at the fit of the whole sample, from which its own is a few steps away.
     start = _inverse_temperatures(z, target, drawn.sum(axis=0)[None], 1.0)[0]
-    return 1 / np.concatenate([_inverse_temperatures(z, target, some, start) for some in blocks(drawn, z.size)])
+    inverse = np.concatenate([_inverse_temperatures(z, target, some, start) for some in blocks(drawn, z.size)])
+    return np.where(drawn.any(axis=1), 1 / inverse, np.nan)
 
 
 def _inverse_temperatures(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:

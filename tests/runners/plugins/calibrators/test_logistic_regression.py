@@ -32,14 +32,6 @@ def test_each_resample_is_scikit_learns_fit_of_its_rows_standardised_anew(l2):
         np.testing.assert_allclose(values, sklearns(SCORE[rows], RIGHT[rows], AT, l2), atol=2e-6)
 
 
-def test_a_half_right_answer_is_right_and_wrong_with_half_the_weight():
-    right = np.where(np.arange(N) % 5 == 0, 0.5, RIGHT)
-    doubled = np.repeat(np.arange(N), 2)
-    parts = np.column_stack([np.ceil(right), np.floor(right)]).ravel()
-    expected = logistic_regression(SCORE[doubled], parts, np.full((1, 2 * N), 0.5), AT)
-    np.testing.assert_allclose(logistic_regression(SCORE, right, np.ones((1, N)), AT), expected, atol=1e-9)
-
-
 def test_separated_answers_have_a_fit_and_constant_scores_no_weight():
     score = np.column_stack([np.linspace(-1, 1, 40), np.full(40, 7.0)])
     right = (score[:, 0] > 0).astype(float)

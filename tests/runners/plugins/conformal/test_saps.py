@@ -27,17 +27,6 @@ def test_by_hand_with_a_tie_and_fewer_options():
     np.testing.assert_allclose(saps(probs, np.array([0.5, 0.5])), expected)
 
 
-def test_split_sets_cover_what_is_asked_for_whatever_the_other_probabilities_are():
-    """Of a model whose order is right and whose smaller probabilities are noise."""
-    rng = np.random.default_rng(1)
-    logits = 2 * rng.normal(size=(8000, 10))
-    truth = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    probs = np.exp(logits / 3) / np.exp(logits / 3).sum(axis=1, keepdims=True)
-    scores, fit = saps(probs, rng.random(8000), weight=0.2), np.arange(8000) < 4000
-    threshold = np.sort(scores[fit][np.arange(4000), truth[fit]])[int(np.ceil(4001 * 0.9)) - 1]
-    assert (scores[~fit] <= threshold)[np.arange(4000), truth[~fit]].mean() == pytest.approx(0.9, abs=0.02)
-
-
 def test_against_torchcp():
     torchcp = pytest.importorskip("torchcp.classification.score")
     torch = pytest.importorskip("torch")

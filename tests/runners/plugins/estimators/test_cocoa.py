@@ -29,12 +29,3 @@ def test_against_the_definition():
     logprobs = [-rng.random(rng.integers(1, 5)) for _ in answers]
     expected = [-sum(p) * np.mean([1 - shared(a, d) for d in own]) for a, own, p in zip(answers, draws, logprobs, strict=True)]
     np.testing.assert_allclose(cocoa(CONTEXT, answers, draws, logprobs, None, similarity="jaccard"), expected)
-
-
-def test_edges():
-    one, none = np.log([0.5]), np.empty(0)
-    texts = [["red", "red"], ["red"], []]
-    values = cocoa(CONTEXT, ["red", "", "red"], texts, [one, none, one], None)
-    assert values[0] == 0.0 and np.isnan(values[1:]).all()
-    for confidence in ("perplexity", "mean_token_entropy"):
-        assert np.isnan(cocoa(CONTEXT, [""], [["red"]], [none], [none], confidence=confidence)[0])

@@ -1,5 +1,6 @@
 """What every estimator keeps, whoever wrote it."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -75,9 +76,23 @@ def variants():
                 yield pytest.param(plugin, {**defaults, parameter.name: value}, id=f"{name}-{parameter.name}={value}")
 
 
-def pytest_generate_tests(metafunc):
-    if "plugin" in metafunc.fixturenames:
-        metafunc.parametrize(("plugin", "args"), list(variants()))
+ALL = list(variants())
+OF_DRAWS = [one for one in ALL if any(c.startswith("draw_") for c in columns(*one.values).values() if c)]
+each = pytest.mark.parametrize(("plugin", "args"), ALL)
+each_of_draws = pytest.mark.parametrize(("plugin", "args"), OF_DRAWS)
+
+
+def read_only(value):
+    """Return nested lists of arrays with each array read-only: an estimator that changes its input fails."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, list):
+        for each in value:
+            read_only(each)
+    return value
+
+
+read_only(list(COLUMNS.values()))
 
 
 class WordCounts:
@@ -104,6 +119,7 @@ def apply(plugin, args, rows, given=COLUMNS):
     return registry.load("estimators", plugin.name)(*context, *given, **args)
 
 
+@each
 def test_needs_are_the_columns_it_reads(plugin, args):
     declared, own = plugin.declares["NEEDS"], [name for name in plugin.reads if name != CONTEXT]
     assert list(declared) == own
@@ -112,22 +128,110 @@ def test_needs_are_the_columns_it_reads(plugin, args):
     assert plugin.summary
 
 
+@each
 def test_one_number_per_row_whatever_else_is_in_the_batch(plugin, args):
-    whole = apply(plugin, args, slice(None))
+    with np.errstate(divide="raise", invalid="raise"):
+        whole = apply(plugin, args, slice(None))
     assert whole.shape == (5,)
     assert whole.dtype == np.float64
     np.testing.assert_allclose(np.concatenate([apply(plugin, args, slice(i, i + 1)) for i in range(5)]), whole, atol=1e-12)
     assert apply(plugin, args, slice(0, 0)).shape == (0,)
+    of_row = [COLUMNS[c][2] for c in columns(plugin, args).values() if c]
+    if any(len(value) == 0 for value in of_row if isinstance(value, list | np.ndarray)):
+        assert np.isnan(whole[2]), "an answer without tokens is undefined"
+    if args == {p.name: p.default for p in plugin.parameters}:
+        low, high = stated_range(plugin)
+        values = whole[~np.isnan(whole)]
+        assert len(values) and low - 1e-12 <= values.min() and values.max() <= high + 1e-12
 
 
-def test_an_empty_generation_is_undefined(plugin, args):
-    if {"token_logprobs", "token_entropies"} & set(columns(plugin, args).values()):
-        assert np.isnan(apply(plugin, args, slice(None))[2])
+RANGE = re.compile(r"in \[(-?\d), (-?\d|inf)[\])]|from (?:about )?(0|1)\b(?! to \d)|at most (0)\b", re.IGNORECASE)
 
 
+def stated_range(plugin):
+    """Return the (lowest, highest) value of which an estimator's docstring speaks first; infinite where it does not."""
+    found = RANGE.search(" ".join(registry.load("estimators", plugin.name).__doc__.partition("Args:")[0].split()))
+    if found is None:
+        return -np.inf, np.inf
+    low, high, lowest, highest = found.groups()
+    return (float(low), float(high)) if low else (float(lowest), np.inf) if lowest else (-np.inf, float(highest))
+
+
+def world(doubt):
+    """Two rows of a model that is unsure by `doubt`, 0 to 1, in all that an estimator can read; six sampled answers."""
+    p, n, differing = 1 - doubt, 3, round(5 * doubt)
+    words = ["red red", "blue blue", "green green", "no no", "cube cube", "two two"]  # two words each, for ROUGE-2
+    texts = words[:1] * (6 - differing) + words[1 : 1 + differing]
+    token, top = np.full(n, np.log(p)), np.log(np.r_[p, np.full(19, doubt / 19)])
+    rng = np.random.default_rng(0)
+    state, noise = rng.normal(size=6), rng.normal(size=(6, 6))
+    row = {
+        "token_logprobs": token,
+        "token_entropies": np.full(n, doubt),
+        "option_logits": np.array([1 / doubt, 0.0, 0.0, 0.0]),
+        "text": words[0],
+        **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), p),
+        "image_divergence": np.full(n, p),
+        "uniform_divergence": np.full(n, p),
+        "top_logprobs": [top] * n,
+        "top_tokens": [[*words, *(f"word{i}" for i in range(14))]] * n,
+        "said_confidence": str(round(100 * p)),
+        "token_ends": np.array([1, 2, 7]),
+        "question": "Which?",
+        "draw_texts": texts,
+        "draw_logprobs": [token] * 6,
+        "draw_entropies": [np.full(n, doubt)] * 6,
+        "draw_token_ends": [np.arange(1, n + 1) * len(text) // n for text in texts],
+        "attention/middle_third/previous": np.full(2 * (n - 1), p),
+        "attention/0.15:0.56/image_share": np.full(n, p),
+        "attention/0.15:0.56/image_entropy": np.full(n, doubt),
+        "image_information/0.3125:0.78125/0.6": np.full(n, p),
+        "gradient/0.5:-2/-1": np.array([doubt]),
+        **dict.fromkeys(("evidence/conflict", "evidence/ignorance"), np.full(n, doubt)),
+    }
+    row |= {c: np.log(np.full(n, doubt)) for c in COLUMNS if c.startswith("logprobs_without_")}
+    row |= {c: [state + doubt * each for each in noise] for c in COLUMNS if c.startswith("draw_hidden_states")}
+    row |= {f"{c}_under_all": row[c] for c in ("draw_texts", "draw_logprobs")}
+    return {c: [value] * 2 if not isinstance(value, float) else np.full(2, value) for c, value in row.items()}
+
+
+NO_DOUBT_ALONE = {
+    ("semantic_density", "draw_logprobs"): "less probable draws weigh less against the answer",
+    ("vase", "draw_texts_under_all"): "what distorted images give as well is discounted",
+}
+
+
+@each
+def test_doubt_makes_it_more_uncertain(plugin, args):
+    """All doubt together, and that of each column alone."""
+    worlds = [world(doubt) for doubt in (0.05, 0.4, 0.8)]
+    values = [apply(plugin, args, slice(None), of)[0] for of in worlds]
+    assert (np.diff(values) >= -1e-12).all() and values[-1] > values[0], values
+    for column in {c for c in columns(plugin, args).values() if c} - {"draw_token_ends"}:
+        ends = {"draw_token_ends"} if column == "draw_texts" else set()
+        alone = [apply(plugin, args, slice(None), worlds[1] | {c: of[c] for c in {column} | ends})[0] for of in worlds]
+        assert (np.diff(alone) >= -1e-12).all() or (plugin.name, column) in NO_DOUBT_ALONE, (column, alone)
+
+
+ORDER_COUNTS = {
+    "semantic_density": "an answer that is drawn twice counts by its first draw",
+    "no_contradiction": "greedy clusters of a relation that is not transitive depend on their order",
+}
+
+
+@each_of_draws
+def test_order_of_draws_does_not_matter(plugin, args):
+    if {plugin.name, args.get("same")} & set(ORDER_COUNTS):
+        return
+    order = np.random.default_rng(5).permutation(4)
+    turned = {n: [[row[i] for i in order] for row in c] if n.startswith("draw_") else c for n, c in COLUMNS.items()}
+    np.testing.assert_allclose(apply(plugin, args, slice(None), turned), apply(plugin, args, slice(None)), atol=1e-9)
+
+
+@each_of_draws
 def test_two_draws_are_enough_and_one_is_where_nothing_else_is_said(plugin, args):
     if "draw_texts" not in plugin.reads:
-        return
+        return  # of draws under perturbations one is enough
     of_two, of_one = ({name: [row[:n] for row in c] if name.startswith("draw_") else c for name, c in COLUMNS.items()} for n in (2, 1))
     said = [0, 1, 4]
     assert np.isfinite(apply(plugin, args, slice(None), of_two)[said]).all()
@@ -135,9 +239,11 @@ def test_two_draws_are_enough_and_one_is_where_nothing_else_is_said(plugin, args
     assert (np.isnan if undefined else np.isfinite)(apply(plugin, args, slice(None), of_one)[said]).all()
 
 
+@each
 def test_nothing_uncertain_is_0_and_not_minus_0(plugin, args):
     """Where every probability is 1 and all draws are equal; tables print the sign."""
     sure = {name: _sure(c) for name, c in COLUMNS.items()} | {"said_confidence": ["100"] * 5, "p_true": np.ones(5)}
+    sure["attention/middle_third/previous"] = [np.ones_like(own) for own in COLUMNS["attention/middle_third/previous"]]
     values = apply(plugin, args, slice(None), sure)
     assert not np.signbit(values[values == 0]).any()
 
@@ -151,7 +257,8 @@ def _sure(column):
     return column if column.dtype.kind == "i" else np.zeros(column.shape)
 
 
-def test_answers_that_are_all_equal_are_the_surest(plugin, args):
+@each_of_draws
+def test_draws_that_are_all_equal_are_the_surest(plugin, args):
     of_draws_alone = "draw_texts" in plugin.reads and not {"token_logprobs", "distorted_texts"} & set(plugin.reads)
     if of_draws_alone and args.get("version", "frequency") == "frequency" and args.get("metric") != "rouge2":
         whole = apply(plugin, args, slice(None))

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from qualm.runners.inference.nli import probabilities
 from qualm.runners.plugins.estimators._likeness import index_texts, infer_all_pairs, jaccard, likeness, spectrum
@@ -45,9 +43,8 @@ def test_places():
     assert index_texts(["b", "a", "b"], ["a", "b"]).tolist() == [1, 0, 1] and index_texts([], []).tolist() == []
 
 
-@given(st.lists(st.text("ab ", max_size=6), min_size=1, max_size=4))
-def test_jaccard_is_symmetric_and_one_with_itself(texts):
-    matrix = jaccard(texts)
+def test_jaccard_is_symmetric_and_one_with_itself():
+    matrix = jaccard(["", " ", "a", "b a", "a b b", "ab"])
     assert (matrix == matrix.T).all() and (np.diag(matrix) == 1).all() and (matrix >= 0).all() and (matrix <= 1).all()
 
 

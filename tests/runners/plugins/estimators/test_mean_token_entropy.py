@@ -15,7 +15,3 @@ def test_value_of_lm_polygraph():
     """A token that cannot come adds nothing."""
     entropies = np.array([entropy(p) for p in ([0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.9, 0.05, 0.05])])
     assert mean_token_entropy([entropies])[0] == pytest.approx(0.62978781, abs=1e-8)
-
-
-def test_empty_generation_is_undefined():
-    np.testing.assert_array_equal(mean_token_entropy([np.empty(0), np.zeros(2)]), [np.nan, 0.0])

@@ -10,11 +10,6 @@ def test_worked_example():
     assert value == pytest.approx(0.807483, abs=1e-6)
 
 
-def test_of_certain_tokens_it_is_0_and_not_minus_0():
-    (value,) = rauq([np.zeros(2)], [np.ones(1)])
-    assert value == 0 and not np.signbit(value)
-
-
 def as_lm_polygraph(logprobs, attention, layers, alpha):
     """Its estimator, of attention (layers, heads, tokens, tokens) with row j of what the prediction of token j gives to those before it."""
     scores = []
@@ -44,8 +39,6 @@ def test_it_is_lm_polygraphs_less_one(alpha):
 def test_without_attention_it_is_the_log_of_perplexity():
     logprobs = np.log([0.5, 0.25, 0.125])
     assert rauq([logprobs], [np.ones(2)], alpha=1.0)[0] == pytest.approx(-logprobs.mean())
-    low, high = rauq([logprobs] * 2, [np.full(2, 0.9), np.full(2, 0.1)])
-    assert low < high
 
 
 def test_one_token_follows_none():

@@ -21,7 +21,3 @@ def test_it_goes_on_where_entropy_has_ended():
     sure, surer = (plain([1 - 99 * rest, *[rest] * 99]) for rest in (1e-9, 1e-12))
     values = self_certainty([np.array([sure]), np.array([surer])])
     assert values[1] < values[0] - 6
-
-
-def test_an_empty_answer_is_undefined():
-    assert np.isnan(self_certainty([np.empty(0)])[0])

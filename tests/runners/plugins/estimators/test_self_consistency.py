@@ -3,7 +3,6 @@ import pytest
 
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
-from qualm.runners.plugins.estimators.cocoa import cocoa
 from qualm.runners.plugins.estimators.self_consistency import self_consistency
 from qualm.runners.runtime.settings import Settings
 from tests.support.models.tiny_nli import Answered, Told
@@ -34,11 +33,6 @@ def test_cosine_is_the_normalised_similarity_of_uqlm():
 def test_worked_example():
     assert self_consistency(CONTEXT, ["red"], DRAWS)[0] == 0.5
     assert self_consistency(CONTEXT, ["red"], DRAWS, similarity="jaccard")[0] == 0.75, "without a rule for punctuation"
-
-
-def test_it_is_what_cocoa_multiplies_with():
-    logprobs = [np.log([0.9, 0.5])]
-    assert cocoa(CONTEXT, ["red"], DRAWS, logprobs, None)[0] == pytest.approx(-np.log(0.45) * self_consistency(CONTEXT, ["red"], DRAWS)[0])
 
 
 @pytest.mark.parametrize("similarity", ["entailment", "contradiction"])

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -120,9 +118,3 @@ def test_what_it_reads_follows_from_its_arguments():
     read = columns(plugin, {"version": "sum", "compared": "with_question"})
     assert list(read.values()) == ["draw_texts", "draw_logprobs", "question"]
     assert signals(filter(None, read.values())) == {"draws", "text", "token_logprobs"}
-
-
-def test_more_even_spread_is_more_uncertain():
-    texts = [["red"] * k + ["blue"] * (10 - k) for k in (10, 9, 7, 5)]
-    found = semantic_entropy(CONTEXT, texts, None, None, version="frequency")
-    assert all(a < b for a, b in pairwise(found))

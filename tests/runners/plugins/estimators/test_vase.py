@@ -43,13 +43,6 @@ def test_against_the_definition(alpha):
     np.testing.assert_allclose(values, [by_definition(*part, alpha) for part in parts])
 
 
-def test_an_answer_that_needs_no_picture_is_discounted():
-    """Of two that come from the clean picture alike, one comes from the distorted one as well."""
-    even = [[np.log([0.5])] * 2]
-    blind = vase(CONTEXT, ["red"], [["red", "blue"]], even, [["blue", "blue"]], even)[0]
-    assert blind < vase(CONTEXT, ["red"], [["red", "blue"]], even, [["red", "blue"]], even)[0] == pytest.approx(np.log(2))
-
-
 def test_edges():
     one, none = np.log([0.5]), np.empty(0)
     values = vase(CONTEXT, ["a", "a", "a"], [["a"], ["a"], []], [[none], [one], []], [["a"], [], ["a"]], [[one], [], [one]])

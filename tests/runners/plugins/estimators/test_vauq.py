@@ -16,9 +16,3 @@ def test_it_is_entropy_less_the_information_score_in_nats():
     for alpha in (0.0, 0.6, 1.5):
         expected = entropy.mean() - alpha * (without.mean() - entropy.mean())
         assert vauq([entropy], [without - entropy], alpha=alpha)[0] == pytest.approx(expected, abs=1e-12)
-
-
-def test_what_leans_on_the_picture_is_surer():
-    leaning, ignoring = vauq([np.array([0.5])] * 2, [np.array([0.8]), np.array([0.0])])
-    assert leaning < ignoring == pytest.approx(0.5)
-    assert np.isnan(vauq([np.empty(0)], [np.empty(0)])[0])

@@ -67,7 +67,7 @@ def test_worked_example():
 def test_against_the_definition(method, cut):
     rng = np.random.default_rng(3)
     context, words = Context(4), list("abcdefghijkl")
-    rows = [[str(w) for w in rng.choice(words, rng.integers(1, 11))] for _ in range(40)]
+    rows = [[str(w) for w in rng.choice(words, rng.integers(1, 8))] for _ in range(12)]
     values = visual_semantic_entropy(context, rows, method=method, cut=cut)
     expected = [by_definition(row, context.model.distance, LINKAGES[method], cut) for row in rows]
     np.testing.assert_allclose(values, [value for value, _ in expected], atol=1e-12)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from qualm.runners.plugins.metrics.answerability_average_precision import answerability_average_precision, why_undefined
+from qualm.runners.plugins.metrics.answerability_average_precision import answerability_average_precision
 
 
 @pytest.mark.parametrize("levels", [4, 1000])
@@ -12,15 +12,3 @@ def test_against_scikit_learn_with_ties_and_weights(levels):
     weights = rng.integers(0, 3, (5, 200)) * 1.0
     expected = [average_precision_score(1 - answerable, uncertainty, sample_weight=w) for w in weights]
     np.testing.assert_allclose(answerability_average_precision(uncertainty, answerable, weights), expected)
-
-
-def test_by_hand():
-    # most uncertain first: unanswerable, answerable, unanswerable: 1/2 * 1/1 + 1/2 * 2/3
-    found = answerability_average_precision(np.array([0.9, np.inf, 0.5]), np.array([1.0, 0, 0]), np.ones((1, 3)))
-    assert found[0] == pytest.approx(1 / 2 + 1 / 3)
-
-
-def test_undefined_where_nothing_is_unanswerable():
-    assert np.isnan(answerability_average_precision(np.array([1.0, 2]), np.ones(2), np.ones((1, 2)))[0])
-    assert np.isnan(answerability_average_precision(np.empty(0), np.empty(0), np.ones((1, 0)))[0])
-    assert why_undefined(np.ones(1), np.ones(1)) == "every question can be answered"

@@ -42,13 +42,3 @@ def test_the_papers_relation_to_auroc_and_accuracy():
 def test_the_area_begins_at_no_answers_and_not_at_the_first(correct, area, torch_uncertainty):
     assert augrc(np.arange(4.0), np.array(correct) * 1.0, np.ones((1, 4)))[0] == pytest.approx(area)
     assert (area - (1 - correct[0]) / (2 * 4**2)) / (1 - 1 / 4) == pytest.approx(torch_uncertainty)
-
-
-def test_equally_uncertain_answers_are_one_step():
-    assert augrc(np.array([1.0, 1, 2, 2]), np.array([1.0, 0, 0, 0]), np.ones((1, 4)))[0] == pytest.approx((1 / 8 + 1 / 2) / 2)
-
-
-def test_edges():
-    assert augrc(np.arange(4.0), np.zeros(4), np.ones((1, 4)))[0] == 0.5
-    assert augrc(np.arange(4.0), np.ones(4), np.ones((1, 4)))[0] == 0
-    assert np.isnan(augrc(np.empty(0), np.empty(0), np.ones((1, 0)))[0])

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 
@@ -11,14 +9,3 @@ U, CORRECT = np.array([0.1, 0.9, 0.4, 0.3, 0.8, 0.2]), np.array([1.0, 0, 1, 0, 1
 def test_value_of_lm_polygraph_and_by_confidence():
     assert aurc(U, CORRECT, np.ones((1, 6)))[0] == pytest.approx(0.18611111, abs=1e-8)
     assert aurc(1 - U, CORRECT, np.ones((1, 6)), by="confidence")[0] == pytest.approx(0.18611111, abs=1e-8)
-
-
-def test_ties_are_the_mean_over_their_orders():
-    correct = np.array([1.0, 0, 1, 0])
-    orders = [(1 - np.cumsum(correct[[*p, 3]]) / np.arange(1, 5)).mean() for p in itertools.permutations(range(3))]
-    assert aurc(np.array([1.0, 1, 1, 2]), correct, np.ones((1, 4)))[0] == pytest.approx(np.mean(orders))
-
-
-def test_a_useless_uncertainty_gives_the_error():
-    assert aurc(np.zeros(6), CORRECT, np.ones((1, 6)))[0] == pytest.approx(2 / 6)
-    assert np.isnan(aurc(np.empty(0), np.empty(0), np.ones((1, 0)))[0])

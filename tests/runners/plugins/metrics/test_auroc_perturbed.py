@@ -13,9 +13,3 @@ def test_every_resample_against_scikit_learn():
     for value, row in zip(auroc_perturbed(perturbed, clean, weights), np.asarray(weights), strict=True):
         both = np.concatenate([perturbed, clean])
         assert value == pytest.approx(roc_auc_score(np.repeat([1, 0], 40), both, sample_weight=np.tile(row, 2)))
-
-
-def test_no_change_is_chance():
-    values = np.array([0.1, 5.0, np.inf])
-    assert auroc_perturbed(values, values, np.ones((1, 3)))[0] == 0.5
-    assert auroc_perturbed(values + 10, values, np.ones((1, 3)))[0] > 0.5

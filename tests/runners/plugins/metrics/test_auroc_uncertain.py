@@ -9,8 +9,3 @@ def test_against_scikit_learn():
     rng = np.random.default_rng(5)
     score, uncertain = rng.integers(0, 9, 50) * 1.0, rng.integers(0, 2, 50) * 1.0
     assert auroc_uncertain(score, uncertain, np.ones((1, 50)))[0] == pytest.approx(roc_auc_score(uncertain, score))
-
-
-def test_uncertain_is_the_positive_class():
-    assert auroc_uncertain(np.array([2.0, 1.0]), np.array([1.0, 0.0]), np.ones((1, 2)))[0] == 1.0
-    assert np.isnan(auroc_uncertain(np.array([2.0, 1.0]), np.ones(2), np.ones((1, 2)))[0])

@@ -2,14 +2,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from qualm.runners.plugins.metrics.best_f1 import best_f1, minimum_standard_error, why_undefined
+from qualm.runners.plugins.metrics.best_f1 import best_f1, minimum_standard_error
 from qualm.runners.plugins.metrics.best_f1_floor import best_f1_floor
 from qualm.runners.scoring.bootstrap import Bootstrap
-
-
-def test_worked_example():
-    found = best_f1(np.array([0.1, 0.4, 0.4, 0.35, 0.8]), np.array([0.0, 0, 1, 1, 1]), np.ones((1, 5)))
-    assert found[0] == pytest.approx(0.857143, abs=1e-6)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -26,27 +21,6 @@ def test_every_resample_against_scikit_learn_and_the_floor(ties):
         assert value == pytest.approx(max(f1.max(), floor_too))
         assert floor == pytest.approx(floor_too)
         assert value >= floor - 1e-12
-
-
-def test_a_useless_or_reversed_estimator_gets_the_floor():
-    uncertain = np.array([1.0, 1, 0, 0])
-    for score in (np.zeros(4), np.array([0.0, 0, 1, 1]), np.array([-np.inf, -np.inf, np.inf, np.inf])):
-        assert best_f1(score, uncertain, np.ones((1, 4)))[0] == pytest.approx(2 / 3)
-
-
-def test_infinite_scores_are_ordered():
-    assert best_f1(np.array([np.inf, 1.0, -np.inf]), np.array([1.0, 0, 0]), np.ones((1, 3)))[0] == 1.0
-
-
-@pytest.mark.parametrize("uncertain", [[1.0, 1], [0.0, 0], []])
-def test_one_class_is_undefined(uncertain):
-    n = len(uncertain)
-    assert np.isnan(best_f1(np.arange(n) * 1.0, np.array(uncertain), np.ones((1, n)))[0])
-
-
-def test_undefined_says_why():
-    assert why_undefined(np.zeros(2), np.ones(2)) == "every scored question is uncertain"
-    assert why_undefined(np.zeros(2), np.zeros(2)) == "no scored question is uncertain"
 
 
 def test_the_least_error_is_that_of_f1_where_hits_are_a_share_of_questions():

@@ -8,7 +8,3 @@ from qualm.runners.plugins.metrics.best_f1_floor import best_f1_floor
 def test_of_the_paper_s_subsets(positive, negative, value):
     uncertain = np.repeat([1.0, 0.0], [positive, negative])
     assert best_f1_floor(np.zeros(positive + negative), uncertain, np.ones((1, positive + negative)))[0] == pytest.approx(value)
-
-
-def test_one_class_is_undefined():
-    assert np.isnan(best_f1_floor(np.zeros(2), np.ones(2), np.ones((1, 2)))[0])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from qualm.runners.plugins.metrics._brier import decompose_brier, events
+from qualm.runners.plugins.metrics._brier import events
 from qualm.runners.plugins.metrics.brier import brier, interval
 from qualm.runners.plugins.metrics.brier_reliability import brier_reliability
 from qualm.runners.plugins.metrics.brier_resolution import brier_resolution
@@ -22,14 +22,6 @@ def test_against_scikit_learn_in_every_resample():
         assert found == pytest.approx(brier_score_loss(CORRECT, CONFIDENCE, sample_weight=row))
     whole = brier(PROBS, RIGHT, TEST, np.ones((1, N)), over="options")[0]
     assert whole == pytest.approx(brier_score_loss(RIGHT, PROBS, labels=range(4), scale_by_half=False))
-
-
-def test_only_test_rows_count_unless_all_do():
-    of_half = np.arange(N) < 20
-    assert brier(CONFIDENCE, CORRECT, of_half * 1.0, np.ones((1, N)))[0] == pytest.approx(((CONFIDENCE - CORRECT)[20:] ** 2).mean())
-    whole = ((CONFIDENCE - CORRECT) ** 2).mean()
-    assert brier(CONFIDENCE, CORRECT, of_half * 1.0, np.ones((1, N)), rows="all")[0] == pytest.approx(whole)
-    assert np.isnan(brier(CONFIDENCE, CORRECT, np.ones(N), np.ones((1, N)))[0])
 
 
 def murphy(forecast, outcome, bins):
@@ -56,16 +48,6 @@ def test_parts_by_a_loop_add_up_to_the_score(over):
     uncertainty = brier_uncertainty(*given, TEST, one, over=over)[0]
     np.testing.assert_allclose([reliability, resolution, uncertainty, resolution - exact], by_loop, atol=1e-12)
     assert reliability - exact + uncertainty == pytest.approx(brier(*given, TEST, one, over=over)[0], abs=1e-12)
-
-
-def test_parts_in_resamples_are_those_of_the_drawn_rows():
-    (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
-    of = decompose_brier(CONFIDENCE, CORRECT, np.ones(N), weights, "answer", 5)
-    for k, row in enumerate(np.asarray(weights).astype(int)):
-        drawn = np.repeat(np.arange(N), row)
-        reliability, resolution, uncertainty, within = murphy(CONFIDENCE[drawn], CORRECT[drawn], 5)
-        assert of.reliability[k] == pytest.approx(reliability) and of.resolution[k] == pytest.approx(resolution)
-        assert of.uncertainty[k] == pytest.approx(uncertainty) and of.exact_resolution[k] == pytest.approx(resolution - within)
 
 
 def test_interval_is_between_nothing_and_the_largest_loss():

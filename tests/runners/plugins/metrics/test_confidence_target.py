@@ -1,9 +1,7 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
-from qualm.runners.plugins.metrics.confidence_target import bounds, confidence_target, interval
+from qualm.runners.plugins.metrics.confidence_target import confidence_target
 from qualm.runners.plugins.metrics.effective_reliability import effective_reliability
 
 ONES = np.ones((1, 6))
@@ -33,16 +31,3 @@ def test_without_half_right_answers_it_is_effective_reliability_of_refusals_in_w
     correct, none = np.round(CORRECT), np.zeros(6)
     expected = effective_reliability(none, correct, ABSTAINS, none, ONES, cost=3.0, threshold="none")
     np.testing.assert_allclose(confidence_target(correct, ABSTAINS, ONES, t=0.75), expected)
-
-
-def test_it_falls_with_the_target_and_stays_within_its_bounds():
-    values = [confidence_target(CORRECT, ABSTAINS, ONES, t=t)[0] for t in (0.0, 0.3, 0.6, 0.9)]
-    assert all(a > b for a, b in pairwise(values))
-    assert bounds(t=0.75) == (pytest.approx(-3.0), 1.0)
-    assert confidence_target(np.zeros(6), np.zeros(6), ONES, t=0.75)[0] == pytest.approx(-3.0)
-    low, high = interval(CORRECT, ABSTAINS, np.arange(6), 0.95, t=0.75)
-    assert -3.0 <= low < confidence_target(CORRECT, ABSTAINS, ONES, t=0.75)[0] < high <= 1.0
-
-
-def test_undefined_without_rows():
-    assert np.isnan(confidence_target(np.empty(0), np.empty(0), np.ones((1, 0)))[0])

@@ -13,13 +13,6 @@ def test_worked_example():
     np.testing.assert_allclose([cwa(P, LAVE, w[None])[0] for w in np.eye(5)], [0.9, 0.4, -0.7, 0.4, -0.2])
 
 
-def test_bounds_and_no_confidence():
-    one = np.ones((1, 3))
-    assert cwa(np.ones(3), np.ones(3), one)[0] == 1
-    assert cwa(np.ones(3), np.zeros(3), one)[0] == -1
-    assert cwa(np.zeros(3), np.array([0, 0.5, 1]), one)[0] == 0
-
-
 def test_the_interval_reaches_further_to_where_few_wrong_answers_would_put_it():
     confidence, right = np.linspace(0.6, 1, 50), np.r_[np.zeros(1), np.ones(49)]
     value = cwa(confidence, right, np.ones((1, 50)))[0]

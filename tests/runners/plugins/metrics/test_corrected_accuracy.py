@@ -75,15 +75,6 @@ def test_a_useless_judge_leaves_the_labels_and_a_perfect_one_its_own_accuracy():
     assert estimate(answers([(50, 1, 1)], [(950, 1)])) == 1.0
 
 
-def test_rows_that_calibrate_do_not_count():
-    rng = np.random.default_rng(2)
-    f, y, labelled, _ = random_answers(rng)
-    calibrates = (np.arange(300) < 100) * 1.0
-    rest = [column[100:] for column in (f, y, labelled, calibrates)]
-    assert estimate((f, y, labelled, calibrates)) == pytest.approx(estimate(rest))
-    assert limits((f, y, labelled, calibrates)) == pytest.approx(limits(rest))
-
-
 def test_undefined_says_why():
     none = answers([(0, 1, 1)])
     assert math.isnan(estimate(none)) and why_undefined(*none) == "no scored answer has a label of people"

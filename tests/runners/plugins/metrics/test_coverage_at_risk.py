@@ -7,18 +7,9 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 CONFIDENCE, SCORE = np.array([0.9, 0.8, 0.7, 0.6, 0.5]), np.array([1.0, 1, 0, 1, 0])
 
 
-@pytest.mark.parametrize(("risk", "expected"), [(0.01, 0.4), (0.05, 0.4), (0.1, 0.4), (0.2, 0.4), (0.25, 0.8), (0.4, 1.0)])
+@pytest.mark.parametrize(("risk", "expected"), [(0.2, 0.4), (0.25, 0.8), (0.4, 1.0)])
 def test_worked_example(risk, expected):
     assert coverage_at_risk(CONFIDENCE, SCORE, np.ones((1, 5)), risk=risk)[0] == pytest.approx(expected)
-
-
-def test_equal_confidences_are_never_parted():
-    score = np.array([1.0, 1, 0, 0])
-    one = np.ones((1, 4))
-    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 2, 0, 3]):
-        confidence = np.array([0.9, 0.5, 0.5, 0.5])
-        assert coverage_at_risk(confidence[order], score[order], one, risk=0.0)[0] == 0.25
-    assert coverage_at_risk(np.full(4, 0.5), score, one, risk=0.1)[0] == 0
 
 
 def scan(confidence, score, risk):

@@ -22,17 +22,6 @@ def test_equal_confidences_share_a_bin_and_resamples_keep_the_bins():
     assert ece_adaptive(confidence, correct, np.zeros(4), np.array([[3.0, 0, 0, 1]]), bins=4)[0] == pytest.approx((1.5 + 0.1) / 4)
 
 
-def test_rows_that_calibrate_are_left_out_unless_all_are_asked_for():
-    calibrates = (np.arange(N) % 3 == 0) * 1.0
-    kept = calibrates == 0
-    of_test = ece_adaptive(CONFIDENCE[kept], CORRECT[kept], np.zeros(kept.sum()), np.ones((1, kept.sum())))
-    np.testing.assert_allclose(ece_adaptive(CONFIDENCE, CORRECT, calibrates, np.ones((1, N))), of_test)
-    every = ece_adaptive(CONFIDENCE, CORRECT, np.zeros(N), np.ones((1, N)))
-    np.testing.assert_allclose(ece_adaptive(CONFIDENCE, CORRECT, calibrates, np.ones((1, N)), rows="all"), every)
-    assert np.isnan(ece_adaptive(CONFIDENCE, CORRECT, np.ones(N), np.ones((1, N)))[0])
-    assert np.isnan(ece_adaptive(np.empty(0), np.empty(0), np.empty(0), np.ones((1, 0)))[0])
-
-
 def test_calibrated_answers_are_not_called_uncalibrated_and_others_are():
     confidence = np.linspace(0.5, 0.9, 300)
     right = np.diff(np.floor(np.cumsum(np.concatenate([[0.0], confidence]))))

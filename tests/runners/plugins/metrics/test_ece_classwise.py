@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from qualm.runners.plugins.metrics.ece import ece
 from qualm.runners.plugins.metrics.ece_classwise import ece_classwise
 from qualm.runners.scoring.bootstrap import Bootstrap
 
@@ -28,11 +27,6 @@ def test_against_a_loop_in_every_resample():
         assert value == pytest.approx(by_loop(PROBS[drawn], RIGHT[drawn], np.full(len(drawn), 4), 5))
 
 
-def test_the_mean_of_each_options_own_error():
-    expected = np.mean([ece(PROBS[:, k], (k == RIGHT) * 1.0, np.zeros(N), np.ones((1, N)))[0] for k in range(K)])
-    assert ece_classwise(PROBS, RIGHT, np.full(N, 4.0), np.zeros(N), np.ones((1, N)))[0] == pytest.approx(expected)
-
-
 def test_options_that_a_question_has_not_do_not_count():
     probs, right, n_options = PROBS.copy(), RIGHT.copy(), np.full(N, 4.0)
     probs[:30, 2:], n_options[:30] = 0, 2
@@ -40,7 +34,3 @@ def test_options_that_a_question_has_not_do_not_count():
     right[:30] %= 2
     found = ece_classwise(probs, right, n_options, np.zeros(N), np.ones((1, N)), bins=5)[0]
     assert found == pytest.approx(by_loop(probs, right, n_options, 5))
-
-
-def test_undefined_without_rows():
-    assert np.isnan(ece_classwise(PROBS, RIGHT, np.full(N, 4.0), np.ones(N), np.ones((1, N)))[0])

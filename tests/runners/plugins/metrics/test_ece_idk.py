@@ -11,14 +11,10 @@ def test_worked_example():
     assert ece_idk(CONFIDENCE, CORRECT, np.ones(4), np.ones((1, 4)))[0] == pytest.approx(0.45)
 
 
-@pytest.mark.parametrize("convention", ["torchmetrics", "guo", "lm_polygraph", "netcal"])
-def test_answerable_questions_do_not_count(convention):
+def test_it_is_the_error_over_unanswerable_questions():
     rng = np.random.default_rng(0)
     confidence, correct, gt = rng.random(80), rng.integers(0, 2, 80) * 1.0, rng.integers(0, 2, 80) * 1.0
     idk = gt == 1
-    expected = ece(confidence[idk], correct[idk], np.zeros(idk.sum()), np.ones((1, idk.sum())), bins=10, convention=convention)
-    assert ece_idk(confidence, correct, gt, np.ones((1, 80)), bins=10, convention=convention)[0] == pytest.approx(expected[0])
-
-
-def test_none_unanswerable():
-    assert np.isnan(ece_idk(CONFIDENCE, CORRECT, np.zeros(4), np.ones((1, 4)))[0])
+    for convention in ("torchmetrics", "guo", "lm_polygraph", "netcal"):
+        expected = ece(confidence[idk], correct[idk], np.zeros(idk.sum()), np.ones((1, idk.sum())), bins=10, convention=convention)
+        assert ece_idk(confidence, correct, gt, np.ones((1, 80)), bins=10, convention=convention)[0] == pytest.approx(expected[0])

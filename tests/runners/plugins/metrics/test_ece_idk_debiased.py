@@ -14,7 +14,3 @@ def test_it_is_the_bias_corrected_error_of_the_unanswerable_rows(squared):
     found = ece_idk_debiased(confidence, correct, idk * 1.0, group, np.ones((1, 60)), bins=3, squared=squared)
     only = (confidence[idk], (correct[idk] > 0) * 1.0, np.zeros(20), group[idk], np.ones((1, 20)))
     assert found == pytest.approx(ece_debiased(*only, bins=3, squared=squared))
-
-
-def test_without_unanswerable_rows_it_is_undefined():
-    assert np.isnan(ece_idk_debiased(np.full(4, 0.5), np.ones(4), np.zeros(4), np.arange(4.0), np.ones((1, 4)))).all()

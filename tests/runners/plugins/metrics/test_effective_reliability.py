@@ -52,7 +52,3 @@ def test_other_half_against_the_definition_in_every_resample(cost):
     for value, row in zip(found, np.asarray(weights).astype(int), strict=True):
         d = np.repeat(np.arange(n), row)
         assert value == pytest.approx(by_hand(confidence[d], correct[d], declined[d], fold[d], cost))
-
-
-def test_one_half_alone_cannot_choose():
-    assert np.isnan(effective_reliability(CONFIDENCE, ACC, NEVER, NEVER, ONE)[0])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from qualm.runners.plugins.metrics.f1_uncertain import f1_uncertain, why_undefined
+from qualm.runners.plugins.metrics.f1_uncertain import f1_uncertain
 from qualm.runners.scoring.bootstrap import Bootstrap
 
 
@@ -12,14 +12,3 @@ def test_every_resample_against_scikit_learn():
     (weights,) = Bootstrap(rng.integers(0, 30, 60), 20, 1).blocks()
     for value, row in zip(f1_uncertain(says, is_so, weights), np.asarray(weights), strict=True):
         assert value == pytest.approx(f1_score(is_so, says, sample_weight=row))
-
-
-def test_saying_yes_to_all_of_the_paper_s_subset():
-    is_so = np.repeat([1.0, 0.0], [60, 80])
-    assert f1_uncertain(np.ones(140), is_so, np.ones((1, 140)))[0] == pytest.approx(0.6)
-    assert f1_uncertain(np.zeros(140), is_so, np.ones((1, 140)))[0] == 0.0
-
-
-def test_one_class_is_undefined():
-    assert np.isnan(f1_uncertain(np.ones(3), np.ones(3), np.ones((1, 3)))[0])
-    assert why_undefined(np.ones(3), np.ones(3)) == "every scored question is uncertain"

@@ -2,28 +2,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_curve
 
-from qualm.runners.plugins.metrics.fpr_at_tpr import fpr_at_tpr, why_undefined
+from qualm.runners.plugins.metrics.fpr_at_tpr import fpr_at_tpr
 
 
 @pytest.mark.parametrize("levels", [4, 1000])
-@pytest.mark.parametrize("tpr", [0.5, 0.8, 0.95, 1.0])
-def test_against_scikit_learns_curve_in_every_resample(levels, tpr):
+def test_against_scikit_learns_curve_in_every_resample(levels):
     rng = np.random.default_rng(0)
     uncertainty, correct = rng.integers(0, levels, 200) / 10, rng.choice([0.0, 0.5, 1.0], 200)
     weights = rng.integers(0, 3, (5, 200)) * 1.0
-    for value, row in zip(fpr_at_tpr(uncertainty, correct, weights, tpr=tpr), weights, strict=True):
-        false, true, _ = roc_curve(correct < 0.5, uncertainty, sample_weight=row, drop_intermediate=False)
-        assert value == pytest.approx(false[true >= tpr - 1e-12].min())
-
-
-def test_by_hand():
-    """Wrong 9, 6, 1 and right 7, 2: all wrong ones from 1 on take both right ones, two of three only the 7."""
-    uncertainty, correct = np.array([9.0, 6, 1, 7, 2]), np.array([0.0, 0, 0, 1, 1])
-    assert [fpr_at_tpr(uncertainty, correct, np.ones((1, 5)), tpr=t)[0] for t in (1.0, 0.95, 2 / 3, 0.3)] == [1.0, 1.0, 0.5, 0.0]
-
-
-def test_undefined_where_one_kind_is_lacking():
-    three = np.arange(3.0)
-    assert np.isnan(fpr_at_tpr(three, np.ones(3), np.ones((1, 3)))[0]) and np.isnan(fpr_at_tpr(three, np.zeros(3), np.ones((1, 3)))[0])
-    assert np.isnan(fpr_at_tpr(np.empty(0), np.empty(0), np.ones((1, 0)))[0])
-    assert why_undefined(three, np.ones(3)) == "all answers are right" and why_undefined(three, np.zeros(3)) == "all answers are wrong"
+    curves = [roc_curve(correct < 0.5, uncertainty, sample_weight=row, drop_intermediate=False) for row in weights]
+    for tpr in (0.5, 0.8, 0.95, 1.0):
+        expected = [false[true >= tpr - 1e-12].min() for false, true, _ in curves]
+        np.testing.assert_allclose(fpr_at_tpr(uncertainty, correct, weights, tpr=tpr), expected)

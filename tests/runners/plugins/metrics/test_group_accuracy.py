@@ -49,15 +49,6 @@ def test_a_group_of_which_one_is_unscored_is_unscored():
     assert (found.value, found.n, found.n_unscored) == (pytest.approx(2 / 3), 5, 2)
 
 
-def test_resamples_against_groups_drawn_one_by_one():
-    rng = np.random.default_rng(4)
-    right = rng.integers(0, 2, 60) * 1.0
-    drawn = rng.integers(0, 4, (20, 20))
-    found = group_accuracy(right, np.arange(60) // 3 * 1.0, np.repeat(drawn, 3, axis=1) * 1.0)
-    whole = right.reshape(20, 3).all(axis=1)
-    np.testing.assert_allclose(found, [np.repeat(whole, counts).mean() for counts in drawn])
-
-
 def test_groups_of_two_models_stay_apart():
     """Side by side the models' groups must not fall with each other: a is right everywhere, b nowhere."""
     a, b = cell("a", [1] * 8), cell("b", [0] * 8)

@@ -3,7 +3,6 @@ import pytest
 from scipy.stats import pointbiserialr
 
 from qualm.runners.plugins.metrics.hallucination_change_correlation import hallucination_change_correlation as hcc
-from qualm.runners.plugins.metrics.hallucination_change_correlation import why_undefined
 from qualm.runners.scoring.bootstrap import Bootstrap
 
 DELTA = np.array([0.3, 0, 0.4, -0.1, 0.5, 0.05])
@@ -28,25 +27,6 @@ def test_every_resample_against_scipy(only):
         assert value == pytest.approx(pointbiserialr(became_wrong, delta[rows]).statistic)
 
 
-@pytest.mark.parametrize(
-    ("delta", "correct", "why"),
-    [
-        (DELTA, np.ones(6), "no answer became wrong"),
-        (DELTA, np.zeros(6), "every answer became wrong"),
-        (np.full(6, 0.1), WRONG, "all changes of uncertainty are equal"),
-    ],
-)
-def test_undefined_says_why(delta, correct, why):
-    assert np.isnan(hcc(delta, correct, np.ones(6), ONE)[0])
-    assert why_undefined(delta, correct, np.ones(6)) == why
-
-
 def test_a_resample_of_equal_changes_is_undefined():
     delta = np.array([1e6, 0.1, 0.1, 0.1])
     assert np.isnan(hcc(delta, np.array([1.0, 0, 1, 0]), np.ones(4), np.array([[0.0, 1, 1, 1]]))[0])
-
-
-def test_clean_correct_mode_is_over_those_alone():
-    clean = np.array([1.0, 1, 1, 1, 0, 0])
-    found = hcc(DELTA, WRONG, clean, ONE, only_clean_correct=True)[0]
-    assert found == pytest.approx(hcc(DELTA[:4], WRONG[:4], np.ones(4), np.ones((1, 4)))[0])

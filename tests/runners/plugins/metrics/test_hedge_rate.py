@@ -6,7 +6,3 @@ from qualm.runners.plugins.metrics.hedge_rate import hedge_rate
 def test_share_of_given_answers_with_a_caveat():
     abstains, hedges = np.array([1.0, 0, 0, 0]), np.array([0.0, 1, 0, 0])
     np.testing.assert_allclose(hedge_rate(abstains, hedges, np.array([[1.0, 1, 1, 1], [0, 1, 1, 0]])), [1 / 3, 0.5])
-
-
-def test_undefined_where_every_answer_abstains():
-    assert np.isnan(hedge_rate(np.ones(2), np.zeros(2), np.ones((1, 2)))).all()

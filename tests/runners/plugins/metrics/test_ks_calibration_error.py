@@ -25,8 +25,6 @@ def test_by_hand():
     confidence, correct = np.array([0.9, 0.6, 0.6]), np.array([1.0, 0, 1])
     assert ks_calibration_error(confidence, correct, np.zeros(3), np.ones((1, 3)))[0] == pytest.approx(0.2 / 3)
     assert ks_calibration_error(confidence, correct, np.array([1.0, 0, 0]), np.ones((1, 3)))[0] == pytest.approx(0.1)
-    assert np.isnan(ks_calibration_error(confidence, correct, np.ones(3), np.ones((1, 3)))[0])
-    assert np.isnan(ks_calibration_error(np.empty(0), np.empty(0), np.empty(0), np.ones((1, 0)))[0])
 
 
 @pytest.mark.parametrize("distinct", [2, 300])
@@ -41,14 +39,3 @@ def test_where_answers_are_not_calibrated_the_null_test_says_so_wherever_that_is
     p, words = null_test(confidence, right, np.zeros(n), np.arange(n))
     assert p < 0.01 if wrong != "none" else p > 0.2
     assert words.startswith("confidence is each answer's chance to be right")
-
-
-@pytest.mark.slow
-def test_calibrated_answers_are_seldom_called_uncalibrated_and_others_often():
-    calibrated, off = [], []
-    for k in range(60):
-        rng = np.random.default_rng([5, k])
-        confidence = 0.5 + 0.5 * rng.random(300)
-        for found, shift in ((calibrated, 0.0), (off, 0.15)):
-            found.append(null_test(confidence, (rng.random(300) < confidence - shift) * 1.0, np.zeros(300), np.arange(300))[0])
-    assert np.mean(np.array(calibrated) <= 0.05) <= 0.15 and np.mean(np.array(off) <= 0.05) >= 0.9

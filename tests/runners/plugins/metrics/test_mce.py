@@ -9,13 +9,10 @@ NONE = np.zeros(8)
 ONE = np.ones((1, 8))
 
 
-@pytest.mark.parametrize(
-    ("bins", "convention", "expected"),
-    [(5, "torchmetrics", 0.45), (5, "guo", 0.30), (5, "netcal", 0.35)]
-    + [(b, c, 0.8) for b in (10, 15) for c in ("torchmetrics", "guo", "netcal")],
-)
-def test_worked_example(bins, convention, expected):
-    assert mce(CONFIDENCE, CORRECT, NONE, ONE, bins=bins, convention=convention)[0] == pytest.approx(expected)
+@pytest.mark.parametrize(("convention", "of_five", "of_ten"), [("torchmetrics", 0.45, 0.8), ("guo", 0.30, 0.8), ("netcal", 0.35, 0.8)])
+def test_worked_example(convention, of_five, of_ten):
+    assert mce(CONFIDENCE, CORRECT, NONE, ONE, bins=5, convention=convention)[0] == pytest.approx(of_five)
+    assert mce(CONFIDENCE, CORRECT, NONE, ONE, bins=10, convention=convention)[0] == pytest.approx(of_ten)
 
 
 def test_against_torchmetrics():
@@ -34,7 +31,3 @@ def test_small_bins_can_be_passed_over():
     assert mce(confidence, correct, of, np.ones((1, 4)))[0] == pytest.approx(0.95)
     assert mce(confidence, correct, of, np.ones((1, 4)), min_count=2)[0] == pytest.approx(0.95 - 2 / 3)
     assert np.isnan(mce(confidence, correct, of, np.ones((1, 4)), min_count=4)[0])
-
-
-def test_undefined_without_rows():
-    assert np.isnan(mce(CONFIDENCE, CORRECT, np.ones(8), ONE)[0])

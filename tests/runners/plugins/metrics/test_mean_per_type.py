@@ -3,7 +3,6 @@ import pytest
 from scipy.stats import hmean
 
 from qualm.runners.plugins.metrics.mean_per_type import mean_per_type
-from qualm.runners.scoring.bootstrap import Bootstrap
 
 CORRECT = np.array([1.0, 1, 1, 0, 1, 0, 0.5, 0.5])
 KIND = np.array([0.0, 0, 0, 0, 1, 1, 2, 2])
@@ -24,13 +23,3 @@ def test_a_resample_without_a_type_is_undefined():
     weights = np.array([[1.0, 1, 1, 1, 0, 0, 1, 1], [2.0, 0, 0, 0, 1, 0, 0, 2]])
     assert np.isnan(mean_per_type(CORRECT, KIND, weights)[0])
     assert mean_per_type(CORRECT, KIND, weights)[1] == pytest.approx((1 + 1 + 0.5) / 3)
-    assert np.isnan(mean_per_type(CORRECT[:0], KIND[:0], ONE[:, :0])).all()
-
-
-def test_sums_over_groups_are_enough():
-    (weights,) = Bootstrap(np.arange(8) // 2, 40, 3).blocks()
-    by_hand = []
-    for row in np.asarray(weights):
-        drawn = [np.repeat(CORRECT[kind == KIND], row[kind == KIND].astype(int)) for kind in range(3)]
-        by_hand.append(np.mean([np.mean(one) for one in drawn]) if all(map(len, drawn)) else np.nan)
-    np.testing.assert_allclose(mean_per_type(CORRECT, KIND, weights), by_hand)

@@ -14,7 +14,3 @@ def test_worked_example():
 def test_ties_count_as_none_and_infinity_is_more():
     assert uncertainty_reflection_rate(CLEAN, CLEAN, np.ones((1, 6)))[0] == 0.0
     assert uncertainty_reflection_rate(np.array([np.inf, np.inf]), np.array([1.0, np.inf]), np.ones((1, 2)))[0] == 0.5
-
-
-def test_nothing_is_undefined():
-    assert np.isnan(uncertainty_reflection_rate(np.empty(0), np.empty(0), np.ones((1, 0)))[0])

@@ -6,7 +6,3 @@ from qualm.runners.plugins.metrics.unchanged_input_rate import unchanged_input_r
 
 def test_worked_example():
     assert unchanged_input_rate(np.array([1.0, 0, 0, 1, 1]), np.ones((1, 5)))[0] == pytest.approx(0.4)
-
-
-def test_no_rows_no_value():
-    assert np.isnan(unchanged_input_rate(np.empty(0), np.ones((1, 0)))[0])

@@ -16,7 +16,7 @@ def test_against_scikit_learn(positive):
     np.testing.assert_allclose(yes_no_f1(said, truth, weights, positive=positive), expected)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_ambers_rounding(seed):
     text, truth = answers(seed=seed)
     one = np.ones((1, len(text)))
