@@ -1,6 +1,7 @@
 """The reader of multiple-choice replies, held to labelled replies of our own (tests/data/choices.csv) and to itself."""
 
 import csv
+import itertools
 import string
 import time
 from collections import Counter
@@ -89,23 +90,12 @@ def test_a_sentence_that_restates_a_question_names_yes_or_no(reply, said):
     assert reads(reply, ["Yes", "No"], "Is the function differentiable at every point?") == said
 
 
-@pytest.mark.parametrize("letter", string.ascii_uppercase[:12])
-def test_every_letter_in_every_dress(letter):
+DRESSES = ["{}", "{}.", "({})", "{})", "[{}]", "**{}**", "{}: it fits", "The answer is {}", "Answer: {}", "Option {}", "\\boxed{{{}}}"]
+
+
+def test_every_letter_in_every_dress():
     options = [f"thing number {n}" for n in range(100, 112)]
-    place = string.ascii_uppercase.index(letter)
-    for dress in (
-        "{}",
-        "{}.",
-        "({})",
-        "{})",
-        "[{}]",
-        "**{}**",
-        "{}: it fits",
-        "The answer is {}",
-        "Answer: {}",
-        "Option {}",
-        "\\boxed{{{}}}",
-    ):
+    for (place, letter), dress in itertools.product(enumerate(string.ascii_uppercase[:12]), DRESSES):
         assert read(dress.format(letter), options) == OptionReading(place), dress.format(letter)
 
 
