@@ -78,10 +78,9 @@ def clevr_hallucination(
             ]
             if questions:
                 file.write(one.scene)
-                yield one.image()
             for kind, question in questions:
                 counts[kind] += 1
-                yield _sample(one, kind, question)
+                yield from context.selected(_sample(one, kind, question), one.image)
             if min(counts.values()) >= per_type:
                 return
     short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_target(kind, n, relations))})" for kind, n in counts.items() if n < per_type)

@@ -84,9 +84,9 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
         for scene, picture, questions in _scenes(task, n_samples, context.workers):
             file.write(scene)
             image_id = f"{task.level}{task.seed}-{task.split}-{scene['image_index']:06d}"
-            yield Image(image_id, picture, scene["image_filename"])
+            image = Image(image_id, picture, scene["image_filename"])
             for k, question in enumerate(questions[:n_samples]):
-                yield Sample(
+                sample = Sample(
                     sample_id=f"{image_id}{mark}-{k}",
                     question=question.text,
                     image_id=image_id,
@@ -99,6 +99,7 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
                     group=image_id,
                     meta={"kind": question.kind, "objects": str(len(scene["objects"])), "level": task.level},
                 )
+                yield from context.selected(sample, image)
             n_samples -= len(questions)
             if n_samples <= 0:
                 return

@@ -91,7 +91,7 @@ class DatasetWriter:
                     needed.update(picture_ids(item.image_id))
                     rows.write(as_row(selection.mark(item)))
                     advance()
-        if not samples:
+        if not samples and not selection.left_out:
             worst = f"; all {len(bad.faults):,} are bad, the first: {bad.faults[0].where}" if bad.faults else ""
             raise StageError(
                 f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}{worst}"

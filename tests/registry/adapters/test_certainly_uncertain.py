@@ -77,11 +77,6 @@ def test_what_is_not_in_the_layout(tmp_path, lines, says):
         read(folder(tmp_path, *lines))
 
 
-def test_nothing_there(tmp_path):
-    with pytest.raises(AdapterError, match=r"expected SPLIT\.jsonl or data/SPLIT-\*\.parquet, found neither"):
-        read(tmp_path)
-
-
 def laid_out(root):
     """Official files and arguments, for what is tested of every adapter."""
     return folder(root, line(), line(answerable=False)), {}

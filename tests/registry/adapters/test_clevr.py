@@ -41,11 +41,6 @@ def test_scene_graphs_lie_beside_the_samples(source, tmp_path):
     assert (tmp_path / name).read_bytes() == (source / name).read_bytes()
 
 
-def test_pictures_of_questions_that_are_not_wanted_are_not_read(source, tmp_path):
-    made = read(source, tmp_path, selects=lambda s: s.image_id == "CLEVR_val_000003")
-    assert [x.image_id for x in made if isinstance(x, Image)] == ["CLEVR_val_000003"]
-
-
 def test_the_test_split_has_no_answers(tmp_path):
     made = read(clevr_folder(tmp_path / "source", 2, "test"), tmp_path, split="test")
     assert all(s.references == () and s.category == "" for s in made if isinstance(s, Sample))
@@ -87,25 +82,6 @@ def test_damaged(tmp_path, change, says):
     path.write_text(json.dumps(whole))
     with pytest.raises(AdapterError, match=says):
         read(tmp_path / "source", tmp_path)
-
-
-def test_absent_and_cut_off(tmp_path):
-    root = clevr_folder(tmp_path / "source", 1)
-    with pytest.raises(AdapterError, match=r"CLEVR_train_questions\.json: expected the questions of CLEVR"):
-        read(root, tmp_path, split="train")
-    path = root / "questions/CLEVR_val_questions.json"
-    text = path.read_text()
-    path.write_text(text[:-50])
-    with pytest.raises(AdapterError, match="expected a whole JSON"):
-        read(root, tmp_path)
-    record = json.loads(text)["questions"][0]
-    del record["question_index"]
-    path.write_text(json.dumps({"questions": [record]}))
-    with pytest.raises(AdapterError, match="record 0: missing question_index; it has: image_index, image_filename"):
-        read(root, tmp_path)
-    path.write_text('{"questions": []}')
-    with pytest.raises(AdapterError, match="got an empty 'questions'"):
-        read(root, tmp_path)
 
 
 def laid_out(root):

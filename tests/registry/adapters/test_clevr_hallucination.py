@@ -40,10 +40,10 @@ def hold_to_the_oracle(samples, images, scenes):
 
 @pytest.mark.parametrize("level", ["easy", "medium", "hard"])
 def test_every_answer_holds(tmp_path, level):
-    samples, images = make(tmp_path, level=level, per_type=40)
+    samples, images = make(tmp_path, level=level, per_type=12)
     hold_to_the_oracle(samples, images, scenes_of(tmp_path, "test"))
-    assert Counter(s.category for s in samples) == dict.fromkeys(("attribute", "existence", "counting", "relation"), 40)
-    assert len({(s.image_id, s.category) for s in samples}) == len({s.sample_id for s in samples}) == 160
+    assert Counter(s.category for s in samples) == dict.fromkeys(("attribute", "existence", "counting", "relation"), 12)
+    assert len({(s.image_id, s.category) for s in samples}) == len({s.sample_id for s in samples}) == 48
 
 
 def test_no_constant_answer_does_well(tmp_path):
@@ -55,14 +55,6 @@ def test_no_constant_answer_does_well(tmp_path):
     assert Counter(s.meta["kind"] for s in attributes) == dict.fromkeys(("size", "color", "material", "shape"), 15)
     assert max(Counter(s.references[0] for s in attributes if s.meta["kind"] == "color").values()) == 2
     assert Counter(s.references[0] for s in attributes if s.meta["kind"] == "shape") == dict.fromkeys(("cube", "sphere", "cylinder"), 5)
-
-
-def test_more_of_each_type_leaves_the_earlier_ones(tmp_path):
-    few, many = (make(tmp_path / str(n), per_type=n)[0] for n in (8, 21))
-    for kind in ("attribute", "existence", "counting", "relation"):
-        of_few, of_many = ([s for s in samples if s.category == kind] for samples in (few, many))
-        assert of_many[:8] == of_few
-    assert make(tmp_path / "again", per_type=8)[0] == few
 
 
 def test_scenes_drawn_here_are_those_of_synthetic_scenes(tmp_path):

@@ -50,13 +50,6 @@ def test_what_is_not_as_in_the_release(tmp_path, changes, says):
         read(folder(tmp_path, [line(number=7), line(**changes)]))
 
 
-def test_a_picture_that_is_missing(tmp_path):
-    source = folder(tmp_path, [line()])
-    (source / "images/train_00000.jpg").unlink()
-    with pytest.raises(AdapterError, match=r"expected its image at images/train_00000\.jpg"):
-        read(source)
-
-
 def laid_out(root):
     """Official files and arguments, for what is tested of every adapter."""
     return folder(root, [line()]), {}

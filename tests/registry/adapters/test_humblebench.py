@@ -63,8 +63,3 @@ def test_three_options_are_enough(tmp_path):
     row = {**ROW, "question": "What?\nA. red\nB. blue\nC. None of the above"}
     (sample,) = (item for item in read(folder(tmp_path, row), none_only=True) if isinstance(item, Sample))
     assert (sample.choices, sample.answer_index) == (("red", "None of the above"), 1)
-
-
-def test_nothing_there(tmp_path):
-    with pytest.raises(AdapterError, match=r"expected metadata\.jsonl of HumbleBench, found none"):
-        read(tmp_path)

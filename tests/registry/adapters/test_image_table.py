@@ -59,12 +59,6 @@ def test_a_name_comes_again_in_the_folder_of_another_split(source):
     ]
 
 
-def test_only_what_is_selected_is_read(source):
-    (source / "pics/b.jpg").unlink()
-    context = AdapterContext(source, source=source, selects=lambda sample: sample.image_id == "a.jpg")
-    assert len(read(source, context)) == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -79,11 +79,6 @@ def test_what_is_unknown_is_reported(tmp_path, changes, says):
         read(folder(tmp_path, [record(**changes)]))
 
 
-def test_no_such_file(tmp_path):
-    with pytest.raises(AdapterError, match=r"coco_pope_popular\.json: expected POPE's popular questions on coco, found none"):
-        read(folder(tmp_path, [record()]), split="popular")
-
-
 @pytest.mark.parametrize(
     ("pictures", "split", "n"), [("coco", "random", 48), ("coco", "popular", 48), ("coco", "adversarial", 48), ("gqa", "random", 24)]
 )

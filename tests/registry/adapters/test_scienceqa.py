@@ -126,9 +126,7 @@ def test_damaged(tmp_path, change, says):
         read(source)
 
 
-def test_absent(tmp_path):
-    with pytest.raises(AdapterError, match=r"expected ScienceQA's problems .*, found none"):
-        read(tmp_path)
+def test_splits_that_do_not_fit(tmp_path):
     with pytest.raises(AdapterError, match="missing minival"):
         read(layout(tmp_path), split="minival")
     with pytest.raises(AdapterError, match=r"pid_splits\.json: test: problem 9 is not in problems\.json"):

@@ -67,14 +67,6 @@ def test_the_paper_has_two_labels_the_other_way_round(tmp_path):
     ]
 
 
-def test_only_pictures_that_are_wanted_are_read(tmp_path):
-    source = layout(tmp_path, OFFICIAL)
-    (source / "SEED-Bench-image" / "2203_77").unlink()
-    assert len(read(source, selects=lambda s: s.meta["type_id"] != "3")) == 3
-    with pytest.raises(AdapterError, match="record 2: expected its image at SEED-Bench-image/2203_77"):
-        read(source)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -95,15 +87,10 @@ def test_damaged(tmp_path, change, says):
 
 
 def test_names_and_file(tmp_path):
-    with pytest.raises(AdapterError, match=r"expected SEED-Bench's questions .*, found none"):
-        read(tmp_path)
     with pytest.raises(AdapterError, match="question_type: expected 3 to be 'Instance Attributes', got 'Instance Location'"):
         read(layout(tmp_path, OFFICIAL, TYPES | {"Instance Location": 3, "Instance Attributes": 4}))
     with pytest.raises(AdapterError, match=r"expected SEED-Bench's questions .*, got an empty 'questions'"):
         read(layout(tmp_path, []))
-    (tmp_path / "SEED-Bench.json").write_text('{"questions": [{"question_id"')
-    with pytest.raises(AdapterError, match="expected SEED-Bench's questions"):
-        read(tmp_path)
 
 
 def laid_out(root):

@@ -23,11 +23,10 @@ def pixels(image):
     return np.asarray(PIL.Image.open(io.BytesIO(image.data)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", ["easy", "hard"])
+@pytest.mark.parametrize("level", ["easy", pytest.param("hard", marks=pytest.mark.slow)])
 def test_each_scene_is_there_three_times(tmp_path, level):
     samples, images = make(tmp_path, level=level, scenes=36)
-    assert len(samples) == 108 and len({s.sample_id for s in samples}) == 108 and len(images) == 72
+    assert len(samples) == len({s.sample_id for s in samples}) == 108 and len(images) == 72
     for clean, picture, question in zip(samples[::3], samples[1::3], samples[2::3], strict=True):
         assert len({s.group for s in (clean, picture, question)}) == len({s.references for s in (clean, picture, question)}) == 1
         assert [s.meta["spoilt"] for s in (clean, picture, question)] == ["none", "picture", "question"]
@@ -42,17 +41,6 @@ def test_each_scene_is_there_three_times(tmp_path, level):
 def test_the_clean_answers_are_right(tmp_path):
     import json
 
-    samples, images = make(tmp_path, scenes=40)
+    samples, images = make(tmp_path, scenes=12)
     scenes = {s["image_filename"]: s for s in json.loads((tmp_path / "scenes/CLEVR_test_scenes.json").read_text())["scenes"]}
     assert all(s.references == (answer(scenes[images[s.image_id].path], s.question),) for s in samples[::3])
-
-
-def test_more_scenes_leave_the_earlier_ones_and_seeds_are_others(tmp_path):
-    few, _ = make(tmp_path, scenes=5)
-    assert make(tmp_path, scenes=9)[0][:15] == few
-    assert make(tmp_path, seed=8, scenes=5)[0] != few
-
-
-def test_a_part_of_them_comes_with_its_pictures_alone(tmp_path):
-    samples, images = make(tmp_path, scenes=4, selects=lambda s: s.meta["spoilt"] == "picture")
-    assert len(samples) == 4 and set(images) == {s.image_id for s in samples}

@@ -45,10 +45,6 @@ def test_the_spoilt_picture_has_six_tiles_of_the_mean_colour(made):
     assert [sum(p[c] for p in tiled.getdata()) / (64 * 64) for c in range(3)] == pytest.approx(mean, abs=1)
 
 
-def test_more_only_adds(tmp_path, made):
-    assert make(tmp_path, per_subset=21)[: len(made)] == made
-
-
 def test_too_few_scenes_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SCENES_PER_SAMPLE", 0)
     with pytest.raises(AdapterError, match="0 of 3 scenes after 0 tries"):

@@ -81,14 +81,6 @@ def test_damaged(tmp_path, changes, says):
         read(folder(tmp_path, train=[record(0, **changes)]), parts=["train"])
 
 
-def test_absent(tmp_path):
-    with pytest.raises(AdapterError, match=r"val_gt\.json: expected VQ-FocusAmbiguity's records, found none"):
-        read(folder(tmp_path, train=[record(0)]))
-    (tmp_path / "images/0.jpg").unlink()
-    with pytest.raises(AdapterError, match=r"expected its image at images/0\.jpg or images/train/0\.jpg or train/0\.jpg"):
-        read(tmp_path, parts=["train"])
-
-
 def test_one_name_for_two_pictures(tmp_path):
     source = folder(tmp_path, train=[record(1)], val=[record(1)])
     for split in ("train", "val"):

@@ -89,14 +89,6 @@ def test_complementary_pairs(tmp_path):
             read(source, complementary=True)
 
 
-def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
-    source = folder(tmp_path, [question(1, 1), question(2, 2)], [annotation(1, 1), annotation(2, 2)])
-    (source / "val2014/COCO_val2014_000000000001.jpg").unlink()
-    assert len(read(source, selects=lambda s: s.sample_id == "2")) == 2
-    with pytest.raises(AdapterError, match=r"record 0: expected its image at val2014/COCO_val2014_000000000001\.jpg"):
-        read(source)
-
-
 @pytest.mark.parametrize(
     ("said", "says"),
     [

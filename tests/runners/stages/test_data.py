@@ -187,6 +187,8 @@ def test_an_adapter_may_ask_first(monkeypatch, tmp_path):
     counters, rows, images = selected(tmp_path, {"where": "LQI in (2, 7)"})
     assert images == ["i2", "i7"] and len(rows) == 2
     assert counters == {"samples": 2, "images": 2, "left_out_by_where": 8, "where_undefined": 0}
+    with pytest.raises(StageError, match="where: selects none of 10 samples: LQI > 9"):
+        selected(tmp_path, {"where": "LQI > 9"})
 
 
 def test_uncertain_is_noted_where_it_is_defined(monkeypatch, tmp_path):

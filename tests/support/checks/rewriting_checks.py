@@ -44,14 +44,6 @@ def a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used(name):
         assert again == made and len(running.bodies) == 10
 
 
-def a_local_model_writes_the_same_whatever_is_asked_beside_it(name, folder):
-    by = {"plugin": "hf", "args": {"artifact": str(tiny_llm(folder)), "dtype": None}}
-    made, given = perturbed(name, QUESTIONS, generator=by, retries=0, max_new_tokens=8)
-    assert made == [None] * 3 and sum(given.dropped.values()) == 3  # random weights write no questions
-    alone, _ = perturbed(name, QUESTIONS[:1], generator=by, retries=0, max_new_tokens=8)
-    assert alone == made[:1]
-
-
 def a_prompt_of_ones_own(name, file):
     file.write_text("Twist: {question}")
     with serving(lambda body, nth: body["messages"][0]["content"].replace("Twist: ", "Or not: ")) as running:

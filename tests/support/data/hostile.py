@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from PIL import Image
 
-_PIECES = [
+PIECES = [
     "",
     " ",
     "\t\n",
@@ -83,10 +83,10 @@ _LONG = [
 
 def questions() -> list[str]:
     chance = random.Random(5)
-    made = [*_PIECES, *_LONG]
+    made = [*PIECES, *_LONG]
     while len(made) < 500:
         joint = chance.choice(["", " ", ", ", " and ", "\n"])
-        made.append(joint.join(chance.choices(_PIECES, k=chance.randint(1, 8))))
+        made.append(joint.join(chance.choices(PIECES, k=chance.randint(1, 8))))
     return made
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.runners.contracts.generators import GeneratorError, Message, chat
+from qualm.runners.contracts.generators import GeneratorError, chat
 from qualm.runners.inference.generator import open_generator
 from qualm.runners.runtime.settings import Settings
 from tests.support.models.tiny_models import FAMILIES, tiny_llava, tiny_llm
@@ -99,7 +99,7 @@ def test_sampling_follows_the_softmax(llm):
     batch = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     with torch.no_grad():
         probs = torch.softmax(model(**batch).logits[0, -1].double() / 4.0, 0)
-    n = 1500
+    n = 600
     generator = opened(llm, 500)
     replies = generator.complete([chat("Why?")] * n, max_new_tokens=1, temperature=4.0, seeds=list(range(n)))
     best = int(probs.argmax())
@@ -162,12 +162,6 @@ def test_a_prompt_that_is_too_long_is_a_reply_without_text(llm, tmp_path):
     assert just.text == fine.text
     with pytest.raises(GeneratorError, match=f"{fine.prompt_tokens} tokens of text and 5 of reply exceed the model's {limit}"):
         opened(short, cache="over").complete([chat("why ?")], max_new_tokens=5)
-
-
-def test_several_turns(llm):
-    talk = [Message("system", "Be brief."), Message("user", "why ?"), Message("assistant", "yes"), Message("user", "how ?")]
-    (reply,) = opened(llm).complete([talk], max_new_tokens=4)
-    assert reply.text is not None
 
 
 def test_wrong_folders(tmp_path, llm):

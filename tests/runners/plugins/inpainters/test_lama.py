@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-import PIL.Image
 import pytest
 import torch
 
@@ -15,7 +14,7 @@ from tests.support.data.targets import context, hole, job, noise
 class Mean(torch.nn.Module):
     def forward(self, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         known = 1 - mask
-        mean = (image * known).sum((2, 3), keepdim=True) / known.sum((2, 3), keepdim=True)
+        mean = (image * known).sum((2, 3), keepdim=True) / known.sum((2, 3), keepdim=True).clamp(min=1)
         return image * known + mean * mask
 
 
@@ -124,9 +123,3 @@ def test_what_is_no_lama_is_refused(tmp_path):
         (text / name).write_text("one more")
     with pytest.raises(PairError, match=r"expected one TorchScript file .*, found a\.pt, b\.pt, c\.pth, d\.pt, e\.pth;"):
         lama(context(), artifact=str(text), sha256="")
-
-
-def test_a_single_pixel_picture(tmp_path):
-    mask = np.ones((1, 1), bool)
-    (made,) = lama(context(), **saved(tmp_path, Odd("size")))([job(PIL.Image.new("RGB", (1, 1)), mask)])
-    assert made.size == (1, 1)

@@ -10,7 +10,7 @@ from tests.support.data.targets import context, hole, job, noise, scene_and_pict
 
 @pytest.mark.parametrize("level", ["easy", "medium"])
 def test_it_is_the_renderer_on_the_reduced_graph(level):
-    for index in range(4):
+    for index in range(2):
         scene, picture = scene_and_picture(level, index)
         gone = [len(scene["objects"]) - 1]
         (made,) = rerender(context())([job(picture, hole(*picture.size), scene, gone)])

@@ -16,10 +16,3 @@ def test_options():
     assert [j.rating for j in exact_match(*asked, period=True)] == [1, 1, 0, 1, 1]
     assert [j.rating for j in exact_match(*asked, case=True)] == [0, 1, 0, 0, 0]
     assert [j.rating for j in exact_match(["?"] * 2, [["dog", "Dog."]] * 2, ["Dog.", "dog"])] == [1, 1]
-
-
-def test_where_declining_is_right_any_words_will_do():
-    found = exact_match(["What color is the cat?"] * 2, [[], []], ["There is no cat.", "black"])
-    assert [(j.rating, j.pred_is_idk) for j in found] == [(1, True), (0, False)]
-    (declined,) = exact_match(["What color is the cat?"], [["black"]], ["I don't know"])
-    assert (declined.rating, declined.pred_is_idk) == (0, True)

@@ -42,11 +42,6 @@ def test_tolerance_and_rounding():
     assert rating("1.2", "It is 1.234.") == 0 and rating("1.2", "It is 1.234.", rounded=True) == 1
 
 
-def test_a_refusal_is_wrong_and_right_where_declining_is():
-    declined, told = final_value(["How many?"] * 2, [["3"], []], ["I don't know."] * 2)
-    assert (declined.rating, declined.pred_is_idk, told.rating) == (0, True, 1)
-
-
 @pytest.mark.parametrize(
     "reference, reply, expected",
     [

@@ -23,11 +23,6 @@ def test_the_first_character(reply, rating):
     assert judge(reply) == Judgement(rating, False, parse_ok=rating is not None)
 
 
-def test_what_begins_otherwise_may_be_wrong():
-    (one,) = first_character(["?"], [["Two", "B"]], ["(B)"], [OPTIONS], on_failure="wrong")
-    assert one == Judgement(0.0, False, parse_ok=False)
-
-
 def test_refusals_are_told_even_where_their_first_character_is_a_letter():
     assert judge("I am not sure") == Judgement(0.0, True)
     assert judge("Don't know", letter="D") == Judgement(1.0, True), "the official rule, and what it hides"

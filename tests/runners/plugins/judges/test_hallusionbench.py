@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.contracts.judges import JudgeError
 from tests.support.servers.asked_judge import ask, prompt_of
 from tests.support.servers.small_server import serving
 
@@ -41,24 +40,11 @@ def test_unclear_is_right_where_the_figure_is_not_shown():
     assert (official[0].rating, official[0].marks["code"]) == (1, 2)
 
 
-def test_a_question_that_the_server_will_not_answer_is_unscored():
-    """That is no reply of the judge's, so it is not unclear either."""
-    with serving(lambda body, nth: (400, "{}", {}) if "Student: rude" in prompt_of(body) else "well") as server:
-        (one, other), _ = ask(server, "hallusionbench", ["?"] * 2, [["no"]] * 2, ["rude", "No"], on_failure="unclear")
-    assert other.marks["code"] == 2
-    assert (one.rating, one.reply, one.parse_ok, dict(one.marks)) == (None, None, False, {})
-
-
 def test_no_sentence_and_no_references():
     with serving(strict_teacher) as server:
         made, _ = ask(server, "hallusionbench", ["What color is it?"] * 3, [["no"], [], []], ["No", "I don't know", "red"])
         assert len(server.bodies) == 1 and "Right answer: no\n" in prompt_of(server.bodies[0])
     assert [j.rating for j in made] == [1, 1, 0]
-
-
-def test_a_server_that_fails():
-    with serving(lambda body, nth: (500, "{}", {})) as server, pytest.raises(JudgeError, match="judge hallusionbench: "):
-        ask(server, "hallusionbench", ["?"], [["no"]], ["No"])
 
 
 def test_the_released_answers():

@@ -1,9 +1,3 @@
-import json
-import os
-import re
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,9 +11,7 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import judge
-from tests.support.models.tiny_models import tiny_llm
-from tests.support.processes.waiting import TIMEOUT
-from tests.support.servers.small_server import IMPATIENT, NONSENSE, serving
+from tests.support.servers.small_server import IMPATIENT, serving
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
 ROOT = Path(__file__).resolve().parents[4]
@@ -179,14 +171,6 @@ def test_a_prompt_of_the_users(tmp_path):
             lave(server, ["Where?"], [["here"]], ["there"], rating_prompt=str(own))
 
 
-def test_a_random_local_model_is_unscored_not_wrong(tmp_path_factory):
-    folder = tiny_llm(tmp_path_factory.mktemp("llm") / "m")
-    generator = {"plugin": "hf", "args": {"artifact": str(folder), "dtype": None}}
-    made, context = lave(None, ["What?"] * 3, [["a"], ["b"], []], ["a", "b", "c"], generator, max_new_tokens=8)
-    assert [(j.rating, j.parse_ok) for j in made] == [(None, False)] * 3
-    assert context.counters["replies computed"] == 3
-
-
 # -- the stage --------------------------------------------------------------------------------------------------------
 
 
@@ -231,8 +215,8 @@ def test_the_stage_judges_equal_answers_once():
         assert again.counters["replies stored"] == 9
 
 
-@pytest.mark.parametrize("trouble", [(500, "broken", {}), (200, NONSENSE[0], {})])
-def test_a_failing_server_stops_the_stage_and_loses_nothing(trouble):
+def test_a_failing_server_stops_the_stage_and_loses_nothing():
+    trouble = (500, "broken", {})
     with serving(lambda body, nth: plain_judge(body, nth) if asked(body)[1].startswith("b") else trouble) as server:
         with pytest.raises(StageError, match=r"judge lave: openai \(m at http://127.*what was answered is kept, run again to go on"):
             judge.run(stage(server.url))
@@ -241,34 +225,3 @@ def test_a_failing_server_stops_the_stage_and_loses_nothing(trouble):
         one = stage(server.url)
         judge.run(one)
         assert one.counters["replies stored"] == 2
-
-
-@pytest.mark.slow
-def test_a_killed_stage_goes_on(tmp_path):
-    """kill -9 while the server is slow; the second run asks only for what had not come."""
-
-    def slow(body, nth):
-        time.sleep(0.05)
-        return plain_judge(body, nth)
-
-    with serving(slow) as server:
-        one = stage(server.url, n=8)
-        path = Path("specs/s/stages/judge.json")
-        Path("qualm.toml").write_text("[servers.default]\nconcurrency = 1\n")
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({"kind": "judge", "params": one.params, "inputs": one.inputs, "outputs": one.outputs, "seed": 0}))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "QUALM_PROGRESS": "0"}
-        command = [sys.executable, "-m", "qualm.runners", "s/judge"]
-        first = subprocess.Popen(command, env=environment)
-        while len(server.bodies) < 3 and first.poll() is None:
-            time.sleep(0.005)
-        first.kill()
-        assert first.wait(TIMEOUT) == -9
-        before = len(server.bodies)
-        assert before < 9
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
-        assert done.returncode == 0, done.stderr
-        stored = int(re.search(r"(\d+) replies stored", done.stdout)[1])
-        assert stored >= before - 1 >= 1
-        assert len(server.bodies) == before + 9 - stored
-        assert read_table(Path("out.parquet"), JUDGEMENTS).num_rows == 32

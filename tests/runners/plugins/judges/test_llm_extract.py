@@ -2,7 +2,6 @@ from collections import Counter
 
 import pytest
 
-from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.scoring.apply_judge import Answered, judge
 from tests.support.servers.asked_judge import SETTINGS, prompt_of
 from tests.support.servers.small_server import serving
@@ -101,8 +100,3 @@ def test_an_empty_reply_is_not_sent():
         judged, _ = apply(server, "llm_extract", [Answered("How many?", ("4",), " ")])
         assert server.bodies == []
     assert [(j.rating, j.parse_ok) for j in judged] == [(None, False)]
-
-
-def test_a_server_that_fails_is_named():
-    with serving(lambda body, nth: (500, "{}", {})) as server, pytest.raises(JudgeError, match="judge llm_extract: "):
-        apply(server, "rules", [Answered("Is it on?", ("yes",), "The lamp glows.")])

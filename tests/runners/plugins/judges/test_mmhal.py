@@ -52,11 +52,3 @@ def test_points_and_what_the_judge_is_told():
     assert [j.rating for j in made] == [pytest.approx(5 / 6), pytest.approx(1 / 6), None, 1]
     assert [j.parse_ok for j in made] == [True, True, False, True]
     assert (zero.rating, zero.marks["points"], zero.parse_ok) == (0, 0, False)
-
-
-def test_a_question_that_the_server_will_not_answer_is_unscored():
-    """That is no rating of the judge's, so it is no 0 either."""
-    with serving(lambda body, nth: (400, "{}", {}) if "answer: rude" in prompt_of(body) else "well") as server:
-        (one, other), _ = ask(server, "mmhal", ["?"] * 2, [["x"]] * 2, ["rude", "Hm."], [""] * 2, on_failure="zero")
-    assert other.marks["points"] == 0
-    assert (one.rating, one.reply, one.parse_ok, dict(one.marks)) == (None, None, False, {})

@@ -1,7 +1,6 @@
 """Sentences, signs and symbols as the judge `rules` reads them."""
 
 import json
-import time
 
 import pytest
 
@@ -48,13 +47,3 @@ def test_logs_of_lm_eval(case, filter, right):
     rows = [row for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if row["filter"] == filter]
     judged = rules([row["doc"]["question"] for row in rows], [[row["target"]] for row in rows], [row["filtered_resps"][0] for row in rows])
     assert rows and [judgement.rating for judgement in judged] == [right] * len(rows)
-
-
-@pytest.mark.parametrize(
-    "reply", ["red or ", "5 or ", "not red. ", "no, wait: ", "5, ", "one ", "the answer is red ", "**5** = ", "(", "red? "]
-)
-def test_a_model_that_repeats_itself_is_soon_judged(reply):
-    """Time grows with the length and not with its square; a minute is never reached, however busy the machine."""
-    start = time.process_time()
-    rules(["What color is it?"] * 2, [["red"], ["7"]], [reply * (8_000 // len(reply))] * 2)
-    assert time.process_time() - start < 60

@@ -87,11 +87,6 @@ def test_an_empty_option_is_in_no_reply():
     assert [find_option(reply, options) for reply in ("It is a red cube.", "It is green.", "C")] == [1, None, 2]
 
 
-def test_what_cannot_be_read_may_be_wrong():
-    assert judge("B or C", on_failure="wrong") == Judgement(0.0, False, parse_ok=False)
-    assert judge("B", on_failure="wrong").rating == 1 and judge("I don't know", on_failure="wrong") == Judgement(0.0, True)
-
-
 def test_what_is_left_goes_to_another_judge():
     vqa = {"plugin": "vqa", "args": {}}
     assert judge("either a red cube or a blue ball").rating is None

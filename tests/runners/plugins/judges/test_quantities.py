@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qualm.runners.plugins.judges._quantities import equal, plain_math, quantities, read_quantity
@@ -64,6 +64,7 @@ def test_tolerance_and_rounding():
     assert not equal(read["1.2"], read["1.234"])
 
 
+@settings(max_examples=30)
 @given(st.integers(-(10**12), 10**12), st.integers(0, 3))
 def test_formatted_numbers_are_read_back(number, decimals):
     value = Fraction(number, 10**decimals)
@@ -72,6 +73,7 @@ def test_formatted_numbers_are_read_back(number, decimals):
         assert read is not None and read.value == value
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=60))
 def test_any_text_is_read(text):
     for quantity in quantities(plain_math(text)):

@@ -32,9 +32,8 @@ def test_normalise(text, expected):
     assert normalise(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_refusals():
+    for text in (
         "I don't know",
         "I don’t know.",
         "i do not know what it is",
@@ -54,15 +53,12 @@ def test_normalise(text, expected):
         "Sorry, I'm not certain.",
         "Nothing",
         "Nothing.",
-    ],
-)
-def test_refusals(text):
-    assert is_refusal(text)
+    ):
+        assert is_refusal(text), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_answers():
+    for text in (
         "",
         "red",
         "No",
@@ -74,19 +70,8 @@ def test_refusals(text):
         "An unclear photo of a cat",
         "He cannot swim",
         "sure",
-    ],
-)
-def test_answers(text):
-    assert not is_refusal(text)
-
-
-def test_ratings():
-    questions = ["What color is the cube?"] * 6
-    references = [["red"], ["Two", "2 cubes"], ["red"], [], [], ["red"]]
-    predictions = ["Red.", "2", "I don't know", "I don't know", "red", "crimson"]
-    found = rules(questions, references, predictions)
-    assert [j.rating for j in found] == [1, 1, 0, 1, 0, 0]
-    assert [j.pred_is_idk for j in found] == [False, False, True, True, False, False]
+    ):
+        assert not is_refusal(text), text
 
 
 def test_contained():
@@ -100,11 +85,11 @@ def test_a_reference_of_nothing_matches_nothing_in_contained():
     assert rules(["?"], [["..."]], ["red"], match="contained")[0].rating == 0
 
 
-@pytest.mark.parametrize("words", ["in ", "only ", "by a single ", "there is no ", "not "])
-def test_a_model_that_repeats_itself_is_soon_read(words):
+def test_a_model_that_repeats_itself_is_soon_read():
     """Time grows with the length and not with its square: 200,000 characters would take eighty seconds."""
     start = time.process_time()
-    is_refusal(words * (200_000 // len(words)), "What color is the cube?")
+    for words in ("in ", "only ", "by a single ", "there is no ", "not "):
+        is_refusal(words * (200_000 // len(words)), "What color is the cube?")
     assert time.process_time() - start < 60
 
 

@@ -46,21 +46,13 @@ READINGS = {
 """Replies by what they say: plain, informal, corrected, denied, foreign; or neither."""
 
 
-@pytest.mark.parametrize(("reply", "said"), [(reply, said) for said, replies in READINGS.items() for reply in replies])
-def test_every_way_to_say_it(reply, said):
-    assert yes_or_no(reply) == said
-
-
-@pytest.mark.parametrize(("reply", "said"), [(reply, said) for said, replies in READINGS.items() if said for reply in replies])
-def test_no_way_to_say_it_is_wrong(reply, said):
-    (judgement,) = rules(["Is there a dog in the image?"], [[said]], [reply])
-    assert judgement.rating in (1, None)
-
-
-@pytest.mark.parametrize("reply", READINGS[None])
-def test_what_says_neither_is_never_rated_right(reply):
-    for judgement in rules(["Is there a dog in the image?"] * 2, [["yes"], ["no"]], [reply] * 2):
-        assert judgement.rating is None or judgement.pred_is_idk
+@pytest.mark.parametrize(("said", "rated"), [("yes", {(1, 0)}), ("no", {(0, 1)}), (None, {(None, None), (0, 0)})])
+def test_every_way_to_say_it(said, rated):
+    """Read, and rated against yes and against no; what says neither is unscored, or an abstention."""
+    for reply in READINGS[said]:
+        judged = rules(["Is there a dog in the image?"] * 2, [["yes"], ["no"]], [reply] * 2)
+        assert yes_or_no(reply) == said and tuple(j.rating for j in judged) in rated, reply
+        assert (said is None and judged[0].rating == 0) is judged[0].pred_is_idk, reply
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,6 @@ def test_the_mask_is_the_union_of_sams_masks_of_the_boxes(models):
     assert mask.any() and (mask == union).all()
 
 
-def test_a_mask_does_not_depend_on_its_neighbours(models, monkeypatch, tmp_path):
-    together = grounded_sam(context(), **models)(batch())
-    for i, item in enumerate(batch()):
-        (tmp_path / f"run{i}").mkdir()
-        monkeypatch.chdir(tmp_path / f"run{i}")  # nothing kept
-        (alone,) = grounded_sam(context(batch_size=1), **models)([item])
-        assert isinstance(alone, np.ndarray) and alone.shape == (item.picture.height, item.picture.width)
-        assert (alone == together[i]).all()
-
-
 def test_nothing_found_and_boxes_outside_are_reasons_and_no_masks(models):
     masker = grounded_sam(context(), **models, box_threshold=1.0)
     items = [wanted(noise(64, 64), "dog"), wanted(noise(64, 64), "dog", boxes=[(99, 99, 5, 5)])]

@@ -1,6 +1,7 @@
-"""What every pair of texts is told, whoever infers it: rules, duplicates, cache, what a kill leaves."""
+"""Laws that every NLI model keeps, and what every pair of texts is told: rules, duplicates, cache, what a kill leaves."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from qualm.runners.contracts.nli import NliContext, NliError
 from qualm.runners.data.inferences import Inferences
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, CachedNli, open_nli, pair_key, probabilities
 from qualm.runners.runtime.settings import Settings
+from tests.runners.plugins.nli.test_embedding import encoder
+from tests.support.models.tiny_nli import nli_model
 
 TEXTS = ["red", "a red cube", "Yes.", "нет", "红色", "", " ", "it's two\ncubes", "\ud800"]
 
@@ -105,11 +108,37 @@ def test_keys_tell_pairs_apart():
     assert len({pair_key(*p) for p in pairs}) == len(pairs)
 
 
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Folders of the tiny models that plugins with a parameter `artifact` read."""
+    return {"hf": nli_model(tmp_path_factory.mktemp("hf") / "m"), "embedding": encoder(tmp_path_factory.mktemp("embedding"))}
+
+
 @pytest.mark.parametrize("name", registry.names("nli"))
-def test_plugins_are_described(name):
+def test_a_pair_depends_on_itself_alone_and_is_inferred_once(name, request, tmp_path):
     plugin = registry.get("nli", name)
-    assert plugin.reads == ("context",)
-    assert plugin.summary
+    assert plugin.reads == ("context",) and plugin.summary
+    args = {p.name: p.default for p in plugin.parameters}
+    args |= {"artifact": str(request.getfixturevalue("weights")[name])} if "artifact" in args else {}
+
+    def opened(folder, batch_size):
+        settings = Settings(progress=False, device="cpu", batch_size=batch_size)
+        return open_nli({"plugin": name, "args": args}, NliContext(settings, Counter()), tmp_path / folder)
+
+    pairs = [pair for pair in PAIRS if "\ud800" not in pair]
+    one = opened("a", 64)
+    found = one.logits(pairs)
+    assert found.shape == (len(pairs), one.classes) and one.engine.identity == opened("b", 1).engine.identity
+    np.testing.assert_allclose(opened("b", 3).logits(pairs[::-1])[::-1], found, atol=2e-5)
+    again = opened("a", 5)
+    assert again.logits(pairs).tolist() == found.tolist()
+    assert again.counters["nli pairs computed"] == 0 or not list(tmp_path.glob("a/**/*.inferences"))
+    best = found[:, 0] if one.classes == 1 else probabilities(found)[:, ENTAILMENT]
+    for (premise, hypothesis), entails in zip(pairs, best, strict=True):
+        if premise.strip() == hypothesis.strip():
+            assert entails == 1
+        elif not premise.strip() or not hypothesis.strip():
+            assert entails == pytest.approx(-1 if one.classes == 1 else 0)
 
 
 def test_opened_by_the_name_a_spec_gives(tmp_path):

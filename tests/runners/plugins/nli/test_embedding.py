@@ -66,21 +66,10 @@ def test_cosines_are_those_of_states_pooled_one_text_at_a_time(folder, tmp_path,
     np.testing.assert_allclose(found[:, 0], by_hand(folder, pooling), atol=2e-6)
 
 
-def test_at_float64_batches_change_no_bit(folder, tmp_path):
-    whole, *parts = (opened(folder, tmp_path / str(n), n, dtype="float64").logits(PAIRS).tolist() for n in (64, 1, 3))
-    assert parts == [whole, whole]
-
-
 def test_equal_texts_and_empty_ones_need_no_model(folder, tmp_path):
     one = opened(folder, tmp_path)
     assert one.logits([("red", " red"), ("", " "), ("red", "")])[:, 0].tolist() == [1.0, 1.0, -1.0]
     assert one.engine._model is None
-
-
-def test_pairs_are_stored(folder, tmp_path):
-    first = opened(folder, tmp_path).logits(PAIRS)
-    again = opened(folder, tmp_path)
-    assert again.logits(PAIRS).tolist() == first.tolist() and again.counters["nli pairs computed"] == 0
 
 
 def test_a_model_that_says_another_pooling_is_refused(folder, tmp_path):

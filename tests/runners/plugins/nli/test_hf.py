@@ -1,9 +1,6 @@
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from qualm.runners.inference.nli import ENTAILMENT, open_nli, probabilities
 from qualm.runners.plugins.nli.hf import class_order
 from qualm.runners.runtime.settings import Settings
 from tests.support.models.tiny_nli import LABELS, nli_model
-from tests.support.processes.waiting import wait_until
 
 TEXTS = ["red", "a red cube", "two large metal spheres", "no", "it cannot be seen", "what color is it ? gray", "红色", "yes"]
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS if a != b]
@@ -47,13 +43,6 @@ def test_logits_are_those_of_the_plain_model_one_pair_at_a_time(folder, tmp_path
     found = opened(folder, tmp_path).logits(PAIRS)
     np.testing.assert_allclose(found, expected, atol=2e-5)
     assert np.abs(found[0] - found[1]).max() > 0.01  # the pairs differ
-
-
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_batches_change_nothing(folder, tmp_path, batch_size):
-    whole, parts = (opened(folder, tmp_path / str(n), n).logits(PAIRS) for n in (64, batch_size))
-    np.testing.assert_allclose(whole, parts, atol=2e-5)
-    assert whole.argmax(axis=1).tolist() == parts.argmax(axis=1).tolist()
 
 
 def test_a_resumed_run_gives_the_same_bits(folder, tmp_path):
@@ -192,29 +181,3 @@ def test_identity_follows_weights_dtype_and_order(folder, tmp_path):
     engines = [opened(f, tmp_path, **a).engine for f, a in ((folder, {}), (other, {}), (folder, {"dtype": "bfloat16"}))]
     engines += [opened(unnamed, tmp_path, labels=way).engine for way in ways]
     assert len({engine.identity for engine in engines}) == 5
-
-
-SCRIPT = """
-import sys, torch
-from pathlib import Path
-from tests.runners.plugins.nli.test_hf import MANY, opened
-torch.set_num_threads(1)
-opened(Path(sys.argv[1]), Path(sys.argv[2]), 1).logits(MANY)
-"""
-MANY = [(f"{a} {i}", f"{b} {i}") for i in range(3) for a, b in PAIRS]
-
-
-@pytest.mark.slow
-def test_a_kill_costs_the_batch_on_its_way(tmp_path):
-    folder = nli_model(tmp_path / "m")
-    root = Path(__file__).parents[4]
-    killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / "killed")], cwd=root)
-    held = lambda: any(p.stat().st_size > 5000 for p in (tmp_path / "killed").rglob("*.inferences"))  # noqa: E731
-    wait_until(lambda: held() or killed.poll() is not None, "a batch is kept")
-    killed.kill()
-    killed.wait()
-    again = opened(folder, tmp_path / "killed", 1)
-    found = again.logits(MANY)
-    assert 0 < again.counters["nli pairs stored"] < len(MANY)
-    assert again.counters["nli pairs stored"] + again.counters["nli pairs computed"] == len(MANY)
-    assert found.tolist() == opened(folder, tmp_path / "undisturbed", 1).logits(MANY).tolist()

@@ -1,4 +1,4 @@
-"""Blur against SciPy's Gaussian filter, and the contract every image perturbation keeps."""
+"""Blur against SciPy's Gaussian filter."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from PIL import Image, ImageFilter
 from scipy.ndimage import gaussian_filter
 
 from qualm.runners.plugins.perturbations.blur import blur
-from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import one, picture
 
 
 def test_is_close_to_an_exact_gaussian():
@@ -14,16 +14,6 @@ def test_is_close_to_an_exact_gaussian():
     got = np.asarray(one(blur, image, radius=3.0), dtype=float)
     want = gaussian_filter(np.asarray(image, dtype=float), (3.0, 3.0, 0), mode="nearest")
     assert np.abs(got - want)[12:-12, 12:-12].mean() < 2.0  # Pillow sums three box filters
-
-
-@pytest.mark.parametrize("radius", [0.3, 2.0, 10.0, 1e12, float("inf")])
-def test_keeps_the_contract(radius):
-    keeps_the_contract(blur, by_chance=False, radius=radius)
-
-
-@pytest.mark.parametrize("radius", [0.3, 3.9, 4.0, 10.0, 1e12, float("inf")])
-def test_fast_keeps_the_contract(radius):
-    keeps_the_contract(blur, by_chance=False, radius=radius, fast=True)
 
 
 @pytest.mark.parametrize("size", [(160, 120), (157, 123)])
@@ -61,11 +51,6 @@ def test_fast_leaves_a_plain_picture_as_it_is():
     assert np.array_equal(one(blur, plain, radius=9.0, fast=True), plain)
 
 
-def test_zero_changes_nothing():
-    changes_nothing(blur, radius=0.0)
-    changes_nothing(blur, radius=0.0, relative=True)
-
-
 def test_is_pillows_own():
     assert np.array_equal(one(blur, picture(), radius=2.5), picture().filter(ImageFilter.GaussianBlur(2.5)))
     assert np.array_equal(one(blur, picture()), picture().filter(ImageFilter.GaussianBlur(10)))  # the paper's strength
@@ -74,8 +59,3 @@ def test_is_pillows_own():
 def test_a_relative_radius_is_a_share_of_the_shorter_side():
     image = picture(size=(200, 50))
     assert np.array_equal(one(blur, image, radius=4.0, relative=True), one(blur, image, radius=2.0))
-
-
-def test_more_blur_leaves_less_contrast():
-    spread = [one(blur, picture(size=(80, 60)), radius=r).std() for r in (0.0, 1.0, 3.0, 10.0)]
-    assert spread == sorted(spread, reverse=True)

@@ -1,10 +1,10 @@
-"""Contrast against its formula by hand, and the contract."""
+"""Contrast against its formula by hand."""
 
 import numpy as np
 import pytest
 
 from qualm.runners.plugins.perturbations.contrast import contrast
-from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import one, picture
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.2, 1.5, 255.0])
@@ -15,12 +15,3 @@ def test_is_the_formula(factor):
     mean = int(luma.mean() + 0.5)
     want = np.clip(np.trunc(mean + factor * (pixels - mean)), 0, 255)
     assert np.abs(one(contrast, image, factor=factor) - want).max() <= (1 if factor not in (0.0, 1.5) else 0)  # float32 in Pillow
-
-
-def test_none_is_plain_grey():
-    assert len(np.unique(one(contrast, picture(), factor=0.0))) == 1
-
-
-def test_keeps_the_contract():
-    keeps_the_contract(contrast, by_chance=False)
-    changes_nothing(contrast, factor=1.0)

@@ -1,4 +1,4 @@
-"""INV: by rules, by a server that is asked until its reply can be used, and by a model; a rerun asks nothing."""
+"""INV: by rules, and by a server that is asked until its reply can be used; a rerun asks nothing."""
 
 import pytest
 
@@ -16,10 +16,6 @@ def test_rules_know_their_own_questions_only():
 
 def test_a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used():
     rewriting_checks.a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used("inv")
-
-
-def test_a_local_model_writes_the_same_whatever_is_asked_beside_it(tmp_path):
-    rewriting_checks.a_local_model_writes_the_same_whatever_is_asked_beside_it("inv", tmp_path / "llm")
 
 
 def test_a_prompt_of_ones_own(tmp_path):

@@ -16,7 +16,3 @@ def test_by_rules_from_the_scene_graph():
 
 def test_a_server_that_sees_and_null_is_left_out():
     rewriting_checks.a_server_sees_and_null_is_left_out("ive", "amb", "What does the dog look at?", {"reason_unanswerable": "Out of Frame"})
-
-
-def test_a_generator_that_reads_only_text_is_refused(tmp_path):
-    rewriting_checks.a_generator_that_reads_only_text_is_refused("ive", tmp_path / "llm")

@@ -1,21 +1,14 @@
-"""JPEG against OpenCV's reading of the same file, and the contract."""
+"""JPEG against OpenCV's reading of the same file."""
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from qualm.runners.plugins.perturbations.jpeg import jpeg
-from tests.support.checks.perturbation_checks import keeps_the_contract, one, picture, rng
+from tests.support.checks.perturbation_checks import one, picture, rng
 
 
 def smooth(size=(64, 48)):
     return picture(size=(8, 6)).resize(size, Image.Resampling.BICUBIC)
-
-
-def test_worse_quality_is_farther_from_the_picture():
-    pixels = np.asarray(smooth(), dtype=float)
-    errors = [np.abs(one(jpeg, smooth(), quality=q) - pixels).mean() for q in (100, 75, 30, 10, 1)]
-    assert errors == sorted(errors) and errors[0] < 2.5 < 10 < errors[-1]
 
 
 def test_chroma_at_full_resolution_keeps_colours_nearer():
@@ -34,8 +27,3 @@ def test_is_close_to_opencvs():
 
 def test_a_picture_that_no_jpeg_can_hold_does_not_apply():
     assert jpeg([Image.new("RGB", (70_000, 1)), picture()], [rng(), rng()])[0] is None
-
-
-@pytest.mark.parametrize("quality", [1, 10, 100])
-def test_keeps_the_contract(quality):
-    keeps_the_contract(jpeg, by_chance=False, quality=quality)

@@ -1,4 +1,4 @@
-"""SBJ: by rules, by a server that is asked until its reply can be used, and by a model; a rerun asks nothing."""
+"""SBJ: by rules, and by a server with a prompt of one's own."""
 
 import pytest
 
@@ -14,17 +14,5 @@ def test_rules_know_their_own_questions_only():
     rewriting_checks.rules_know_their_own_questions_only("sbj")
 
 
-def test_a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used():
-    rewriting_checks.a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used("sbj")
-
-
-def test_a_local_model_writes_the_same_whatever_is_asked_beside_it(tmp_path):
-    rewriting_checks.a_local_model_writes_the_same_whatever_is_asked_beside_it("sbj", tmp_path / "llm")
-
-
 def test_a_prompt_of_ones_own(tmp_path):
     rewriting_checks.a_prompt_of_ones_own("sbj", tmp_path / "mine.md")
-
-
-def test_one_sample_has_one_reply_in_any_batch():
-    rewriting_checks.one_sample_has_one_reply_in_any_batch("sbj")

@@ -44,16 +44,16 @@ def test_what_is_one_clause_is_cut_finer():
 
 
 def test_every_question_about_a_scene_changes(tmp_path):
-    """None of 240 did when questions were split as the paper's text says."""
+    """None did when questions were split as the paper's text says."""
     from qualm.registry.adapters import AdapterContext
     from qualm.registry.adapters.clevr_hallucination import clevr_hallucination
     from qualm.registry.sample import Sample
 
-    made = clevr_hallucination(AdapterContext(tmp_path, 7, None, 1, lambda sample: True), per_type=60)
+    made = clevr_hallucination(AdapterContext(tmp_path, 7, None, 1, lambda sample: True), per_type=10)
     questions = [one.question for one in made if isinstance(one, Sample)]
-    assert len(questions) == 240
-    for unit, changed in (("phrases", 240), ("clauses", 0)):
-        shuffled = shuffle(questions, [rng(str(i)) for i in range(240)], k=1, unit=unit)
+    assert len(questions) == 40
+    for unit, changed in (("phrases", 40), ("clauses", 0)):
+        shuffled = shuffle(questions, [rng(str(i)) for i in range(40)], k=1, unit=unit)
         assert sum(a != b for a, b in zip(questions, shuffled, strict=True)) == changed
 
 
@@ -69,8 +69,7 @@ def test_two_exchanges_never_undo_each_other():
     assert shuffle(["red or blue?"], [rng()], k=100) == ["blue or red?"]  # there is only one
 
 
-def test_equal_phrases_and_no_exchange_come_back_as_they_were():
-    assert shuffle(["Red, or blue."], [rng()], k=0) == ["Red, or blue."]
+def test_equal_phrases_come_back_as_they_were():
     assert shuffle(["red, red?"], [rng()]) == ["red, red?"]
 
 
@@ -82,9 +81,3 @@ def test_words_are_had_by_any_question():
 
 def test_the_end_is_a_question_mark():
     assert shuffle(["See the cube, then say its color."], [rng()]) == ["then say its color, See the cube?"]
-
-
-def test_chance_is_the_samples_own():
-    question = "a, b, c, d, e, f, g, h?"
-    alone = shuffle([question], [rng("b")])
-    assert shuffle([question, question], [rng("a"), rng("b")])[1] == alone[0] != shuffle([question], [rng("c")])[0]
