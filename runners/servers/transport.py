@@ -35,7 +35,8 @@ class BoundedTransport(httpx.BaseTransport):
 
     def __init__(self, address: str) -> None:
         self._time = _RequestLimits()
-        proxy, context = environment_proxy(address), httpx.create_ssl_context()
+        proxy = environment_proxy(address)
+        context = httpx.create_ssl_context() if urlsplit(address).scheme == "https" else None  # reading certificates takes long
         how: dict[str, Any] = {"ssl_context": context, "max_connections": None, "network_backend": _Backend(self._time)}
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
 

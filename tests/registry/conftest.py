@@ -6,7 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +44,8 @@ def git() -> Callable[..., str]:
     return run_git
 
 
-@pytest.fixture
-def repo(tmp_path: Path, forked_python: None) -> Path:
-    """A project: git, DVC and the in-repository remote."""
-    root = tmp_path / "repo"
+def make_repo(root: Path) -> Path:
+    """Create a project: git, DVC and the in-repository remote."""
     (root / ".dvc").mkdir(parents=True)
     run_git(root, "init", "-q")
     (root / ".dvc/config").write_text(CONFIG)
@@ -55,6 +53,12 @@ def repo(tmp_path: Path, forked_python: None) -> Path:
     (root / ".dvcignore").write_text(".qualm/\n__pycache__/\n/registry/store/\n")
     (root / ".gitignore").write_text(".qualm/\n")
     return root
+
+
+@pytest.fixture
+def repo(tmp_path: Path, forked_python: None) -> Path:
+    """A project: git, DVC and the in-repository remote."""
+    return make_repo(tmp_path / "repo")
 
 
 @pytest.fixture
@@ -101,7 +105,9 @@ def tree(tmp_path: Path) -> Callable[[Path], set[str]]:
     return look
 
 
-@pytest.fixture(autouse=True)
-def _no_foreign_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-user-dvc"))
-    monkeypatch.setenv("DVC_SYSTEM_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-system-dvc"))
+@pytest.fixture(autouse=True, scope="module")
+def _no_foreign_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-user-dvc"))
+        patch.setenv("DVC_SYSTEM_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-system-dvc"))
+        yield

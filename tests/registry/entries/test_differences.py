@@ -1,7 +1,9 @@
 """Two versions of data: of official files and of made datasets, in the working tree and out of the cache, by revision and by digest."""
 
 import json
+import shutil
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from qualm.registry.entries.entries import EntryError
 from qualm.registry.entries.versions import Version
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
+from tests.registry.conftest import make_repo, run_dvc, run_git
 from tests.support.data.clevr_folder import clevr_folder
 
 run = CliRunner()
@@ -35,9 +38,10 @@ def write(folder: Path, samples: dict[str, dict], pictures: dict[str, bytes]) ->
     )
 
 
-@pytest.fixture
-def made(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> Path:
+@pytest.fixture(scope="module")
+def made_repo(tmp_path_factory: pytest.TempPathFactory, forked_python: None) -> Path:
     """A dataset that a stage made, in two committed versions and a third that is not committed."""
+    repo = make_repo(tmp_path_factory.mktemp("made") / "repo")
     folder = repo / "results/mine/data/scenes"
     (repo / "dvc.yaml").write_text("stages: {data: {cmd: 'true', outs: [results/mine/data/a-card.json, results/mine/data/scenes]}}\n")
     for version, (samples, pictures) in enumerate(
@@ -50,11 +54,18 @@ def made(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> Path:
         write(folder, samples, pictures)
         (folder.parent / "a-card.json").write_text("{}")
         if version < 2:
-            dvc(repo, "commit", "--force", "data")
-            git(repo, "add", "-A")
-            git(repo, "commit", "-qm", f"v{version}")
-            git(repo, "tag", f"v{version}")
-    return folder
+            run_dvc(repo, "commit", "--force", "data")
+            run_git(repo, "add", "-A")
+            run_git(repo, "commit", "-qm", f"v{version}")
+            run_git(repo, "tag", f"v{version}")
+    return repo
+
+
+@pytest.fixture
+def made(made_repo: Path, repo: Path) -> Path:
+    """A copy of that project in `repo`; its dataset's folder."""
+    shutil.copytree(made_repo, repo, dirs_exist_ok=True)
+    return repo / "results/mine/data/scenes"
 
 
 def compared(*arguments: str) -> dict:
@@ -85,23 +96,32 @@ def test_a_person_reads_it(made: Path) -> None:
     assert done.exit_code == 0 and "samples: the files are the same" in done.stdout
 
 
-@pytest.fixture
-def clevr(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def clevr_repo(tmp_path_factory: pytest.TempPathFactory, forked_python: None) -> tuple[Path, dict[str, str]]:
     """Official files tracked in two versions, one question other in the second; the digest of each."""
+    repo = make_repo(tmp_path_factory.mktemp("clevr") / "repo")
     folder = clevr_folder(repo / "registry/data/clevr", scenes=4)
     questions = folder / "questions/CLEVR_val_questions.json"
     digests = {}
     for version in ("first", "second"):
-        dvc(repo, "add", "registry/data/clevr")
-        git(repo, "add", "-A")
-        git(repo, "commit", "-qm", version)
-        digests[version] = json.loads(run.invoke(app, ["show", "clevr", "--json"]).stdout)["version"]
+        run_dvc(repo, "add", "registry/data/clevr")
+        run_git(repo, "add", "-A")
+        run_git(repo, "commit", "-qm", version)
+        with chdir(repo):
+            digests[version] = json.loads(run.invoke(app, ["show", "clevr", "--json"]).stdout)["version"]
         raw = json.loads(questions.read_text())
         raw["questions"][0]["question"] = "What else is there?"
         questions.unlink()  # a link into the cache
         questions.write_text(json.dumps(raw))
-    dvc(repo, "checkout", "--force", "registry/data/clevr.dvc")
-    return digests
+    run_dvc(repo, "checkout", "--force", "registry/data/clevr.dvc")
+    return repo, digests
+
+
+@pytest.fixture
+def clevr(clevr_repo: tuple[Path, dict[str, str]], repo: Path) -> dict[str, str]:
+    """A copy of that project in `repo`; the digests."""
+    shutil.copytree(clevr_repo[0], repo, dirs_exist_ok=True)
+    return clevr_repo[1]
 
 
 def test_official_files_are_read_by_their_adapter(clevr: dict[str, str]) -> None:
@@ -146,8 +166,6 @@ def test_files_that_nothing_reads_are_compared_as_files(
 
 
 def test_a_version_that_no_store_has_is_said(repo: Path, made: Path) -> None:
-    import shutil
-
     shutil.rmtree(repo / ".dvc/cache")
     done = run.invoke(app, ["diff", "results/mine/data/scenes@v0", "results/mine/data/scenes@v1"])
     assert done.exit_code == 2 and "the list of its files is in neither DVC's cache nor a remote on this disk" in done.stderr

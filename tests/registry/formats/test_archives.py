@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 from pathlib import Path
@@ -204,19 +205,18 @@ def test_a_bomb_in_a_tar_is_refused_by_its_first_head(tmp_path: Path, target: Pa
     path = tmp_path / f"a.tar.{mode}"
     with tarfile.open(path, f"w:{mode}") as archive:  # type: ignore[call-overload]
         info = tarfile.TarInfo("zeros")
-        info.size = 30 * 2**20
+        info.size = 5 * 2**20
         archive.addfile(info, Zeros(info.size))
     with path.open("r+b") as file:  # what stands behind the first head was never there
         file.truncate(max(path.stat().st_size // 2, 120))
-    with pytest.raises(ArchiveError, match=r"unpacks to 31,457,280 bytes, [\d,]+ times its size, or more"):
+    with pytest.raises(ArchiveError, match=r"unpacks to 5,242,880 bytes, [\d,]+ times its size, or more"):
         unpack(path, target, lambda member, size: None)
     assert files(target) == {}
 
 
 def test_more_members_than_anybody_can_name_in_so_few_bytes(tmp_path: Path, target: Path) -> None:
-    with tarfile.open(tmp_path / "a.tar.xz", "w:xz", preset=0) as archive:
-        for i in range(archives.MAX_TINY_MEMBERS + 1):
-            archive.addfile(tarfile.TarInfo(f"f{i % 7}"), io.BytesIO())
+    seven = b"".join(tarfile.TarInfo(f"f{i}").tobuf() for i in range(7))
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(seven * (archives.MAX_TINY_MEMBERS // 7 + 1), preset=0))
     with pytest.raises(ArchiveError, match=r"has 20,001 members or more in [\d,]+ bytes; it is refused"):
         unpack(tmp_path / "a.tar.xz", target, lambda member, size: None)
 
@@ -248,10 +248,11 @@ def test_as_many_members_as_may_be_and_one_more(name: str, tmp_path: Path, targe
     assert files(target) == members
 
 
-def test_only_what_is_wanted_is_unpacked(tmp_path: Path, target: Path) -> None:
+def test_only_what_is_wanted_is_unpacked(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_TINY_MEMBERS", 20)  # the archive's bytes suffice for more
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for i in range(30_000):
+        for i in range(30):
             archive.writestr(f"f/{i}", b"x")
         archive.writestr("a.json", b"[1]")
     others = unpack(tmp_path / "a.zip", target, lambda member, size: None, is_wanted=lambda name: name == "a.json")
-    assert files(target) == {"a.json": b"[1]"} and len(others) == 30_000 and others[0] == "f/0"
+    assert files(target) == {"a.json": b"[1]"} and len(others) == 30 and others[0] == "f/0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,9 +20,19 @@ SCENES = [make_scene(5, "easy", "train", i) for i in range(80)]
 SIGNS = {"knowledge": "contents", "complexity": "scratches", "temporal": "place"}
 
 
-def made(category, scenes=SCENES, held_out=None):
+def make_pairs(scenes, category, held_out=None):
     drawn = [twins(stream(3, i, category), scene, category, held_out) for i, scene in enumerate(scenes)]
     return [pair for pair in drawn if pair is not None]
+
+
+@cache
+def made(category, held_out=None):
+    return make_pairs(SCENES, category, held_out)
+
+
+@cache
+def scenes_of(level):
+    return [make_scene(5, level, "train", i) for i in range(12 if level == "medium" else 8)]
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -53,7 +64,8 @@ def noun(question):
 def test_where_there_is_no_answer_other_worlds_look_the_same(category):
     """The proof is about the pictures: another value of what is asked for gives the same pixels, or, where it is answered, others."""
     ask = SIGNS[category]
-    for pair in made(category)[:5]:
+    for pair in made(category)[:3]:
+        pictures = [render(scene) for scene in pair.scenes]
         for k, question in enumerate(pair.questions):
             for picture in range(2):
                 scene = pair.scenes[picture]
@@ -62,7 +74,8 @@ def test_where_there_is_no_answer_other_worlds_look_the_same(category):
                 assert entry["readable"] == (picture == k)
                 values = READABLE[ask] if ask != "scratches" or entry["readable"] else ("207", "853")
                 others = [other(scene, i, ask, sign(v, entry["readable"])) for v in values[:4] if v != entry["value"]]
-                same = [(render(o) == render(scene)).all() for o in others]
+                same = [(render(o) == pictures[picture]).all() for o in others]
+                assert same
                 assert all(same) if picture != k else not any(same)
                 assert picture != k or entry["value"] == pair.answers[k]
 
@@ -123,5 +136,4 @@ def test_one_object_offers_nothing_and_an_unknown_category_is_an_error():
 @pytest.mark.parametrize("level", ["medium", "hard"])
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_other_levels_offer_them_too(level, category):
-    scenes = [make_scene(5, level, "train", i) for i in range(12 if level == "medium" else 8)]
-    assert made(category, scenes)
+    assert make_pairs(scenes_of(level), category)

@@ -34,7 +34,7 @@ taxonomy:
     ambiguity: {definition: Several things fit the question., answer: To say so or to ask back.}
 datasets:
   scenes: {card: synthetic_scenes, level: easy, train: 20, test: 60, val: 30}
-  plain: {card: synthetic_scenes, level: easy, test: 60, val: 20}
+  plain: {card: synthetic_scenes, level: easy, test: 24, val: 8}
 pairs:
   ours:
     recipes:

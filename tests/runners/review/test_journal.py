@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path: Path, forked_python: None) -> Path:
     """A project with DVC and without git, as `dvc init --no-scm` leaves it."""
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc" / "config").write_text("[core]\n    no_scm = true\n    analytics = false\n")

@@ -100,6 +100,7 @@ def test_a_review_in_a_browser(browser: Chromium, session: ReviewSession, tmp_pa
     assert all(u.startswith(("http://127.0.0.1:", "data:", "blob:")) for u in browser.requests)
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone(browser: Chromium, session: ReviewSession) -> None:
     browser.size(400)
     assert browser.run("document.documentElement.scrollWidth") <= 400

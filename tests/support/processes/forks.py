@@ -26,6 +26,8 @@ from pathlib import Path
 LIBRARIES = [
     "dvc.cli.parser", "dvc.repo.reproduce", "dvc.repo.stage", "dvc.repo.plots", "dvc.stage.run", "dvc.stage.cache", "dvc.dvcfile",
     "dvc.lock", "dvc.cachemgr", "dvc.data_cloud", "dvc_data.index.checkout", "scmrepo.git", "networkx",
+    "dvc.repo.artifacts", "dvc.repo.datasets", "dvc.repo.metrics", "dvc.repo.open_repo", "dvc.repo.params", "dvc.dirs", "dvc.rwlock",
+    "dvc.scm", "dvc_data.hashfile.db.local", "dvc_data.hashfile.status", "fsspec.implementations.memory", "rich.status", "scmrepo.noscm",
     "typer.rich_utils", "typer._click.decorators", "rich._emoji_codes", "yaml", "tomllib", "ruamel.yaml", "pydantic.type_adapter",
     "pydantic._internal._dataclasses", "jinja2", "numpy", "polars", "pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "cv2",
     "PIL.ImageFilter", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "vl_convert", "scipy.stats", "scipy.optimize",

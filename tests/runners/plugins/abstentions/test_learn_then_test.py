@@ -96,6 +96,7 @@ def test_groups_count_once():
     assert learn_then_test(tenfold, alpha=0.3).threshold == learn_then_test(fit, alpha=0.3).threshold
 
 
+@pytest.mark.slow
 def test_the_promise_is_of_questions_where_groups_are_uneven():
     """Large groups are wrong more often."""
     rng = np.random.default_rng(4)

@@ -92,7 +92,7 @@ def test_loss_is_on_answer_tokens_alone(make, models, family):
     recipe = make(family)
     model = recipe.share.encoder.model
     data = DatasetFolder("pairs", make.folder)
-    for step in range(4):
+    for step in range(2):
         padded = recipe.batches(step)["batches"][0]
         for row, example in enumerate(recipe.share.mixture.batch(step, 6)):
             asked = padded["labels"][row] != IGNORE
@@ -248,7 +248,7 @@ def test_an_adapter_loads_with_plain_peft_and_with_ours(tmp_path, models, family
 
 def test_full_tuning_saves_a_whole_model(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
-    project.stage("sft", {**SFT, "tune": FULL, "steps": 3, "rate": 1e-3})
+    project.stage("sft", {**SFT, "tune": FULL, "steps": 1, "rate": 1e-3})
     project.run()
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {p.name for p in project.model().iterdir()}
     before, after = (hf_vlm(ModelContext("m", f)).load().state_dict() for f in (models["llava"], project.model()))
@@ -258,11 +258,11 @@ def test_full_tuning_saves_a_whole_model(tmp_path, models):
 
 def test_a_tuned_model_is_tuned_again(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
-    project.stage("sft", {**SFT, "steps": 2}, name="first")
+    project.stage("sft", {**SFT, "steps": 1}, name="first")
     project.run("first")
     tuned = {"plugin": "hf_vlm", "args": {"artifact": "results/t/models/first"}}
     project.stage(
-        "sft", {**SFT, "base": "first", "steps": 2}, "second", models={"first": tuned}, folders={"first": "results/t/models/first"}
+        "sft", {**SFT, "base": "first", "steps": 1}, "second", models={"first": tuned}, folders={"first": "results/t/models/first"}
     )
     project.run("second")
     with chdir(tmp_path):
@@ -275,11 +275,11 @@ def test_a_tuned_model_is_tuned_again(tmp_path, models):
 def test_bfloat16(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
     half = {"base": {**BASE, "args": {"artifact": "registry/data/tiny", "dtype": "bfloat16"}}}
-    project.stage("sft", {**SFT, "steps": 12}, models=half)
+    project.stage("sft", {**SFT, "steps": 8}, models=half)
     project.run()
     losses = [float(line.split(",")[1]) for line in project.log().splitlines()[1:]]
     assert losses[-1] < losses[0]
-    project.stage("sft", {**SFT, "steps": 3, "tune": FULL, "rate": 1e-3}, name="whole", models=half)
+    project.stage("sft", {**SFT, "steps": 1, "tune": FULL, "rate": 1e-3}, name="whole", models=half)
     project.run("whole")
     saved = hf_vlm(ModelContext("m", project.model("whole")), dtype="bfloat16").load()
     assert {p.dtype for p in saved.parameters()} == {torch.bfloat16}
@@ -368,7 +368,7 @@ def test_a_family_of_one_picture_is_not_trained_on_several(tmp_path, models, mon
         sft(context, **SFT)
 
 
-@pytest.mark.parametrize("plugin", ["sft", "dpo"])
+@pytest.mark.parametrize("plugin", ["sft", pytest.param("dpo", marks=pytest.mark.slow)])
 def test_the_log_has_accuracy_calibration_error_and_auroc_of_validation_rows(tmp_path, models, plugin):
     project = Tuning(tmp_path, models["llava"])
     file = tmp_path / "results/t/data/pairs/samples.parquet"

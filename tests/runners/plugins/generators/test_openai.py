@@ -100,7 +100,7 @@ def test_a_silent_server_is_left_after_the_time_out(tmp_path):
     with serving(lambda body, nth: 30.0 if asked(body) == "question 1" else "quick") as server:
         start = time.monotonic()
         with pytest.raises(GeneratorError, match=r"request 2 of 3: failed 2 times, the last time: Request timed out"):
-            opened(server.url, tmp_path, timeout=1.0, retries=1).complete(prompts(3), max_new_tokens=4)
+            opened(server.url, tmp_path, timeout=0.4, retries=1).complete(prompts(3), max_new_tokens=4)
         assert time.monotonic() - start < 20
         assert len(opened(server.url, tmp_path).replies) == 2
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import random
 import signal
 import time
@@ -440,7 +441,8 @@ def test_spending_stops_below_the_cap(project):
         assert [counters[name] for name in ("answers computed", "answers stored", "cents spent")] == [6 - done, done, 5 * (6 - done)]
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_a_kill_costs_what_was_on_its_way(project, how, code):
     """kill -9 or Ctrl-C in the middle: the next run asks for the rest, and the table is that of an undisturbed run."""
     project.dataset("open", 60)
@@ -452,10 +454,10 @@ def test_a_kill_costs_what_was_on_its_way(project, how, code):
         project.url = server.url
         project.stage(["open"], needs=["text", "token_logprobs"])
         (project.folder / "qualm.toml").write_text("[servers.default]\nconcurrency = 3\n")
-        first = project.start(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        first = project.fork()
         while len(server.bodies) < 20 and first.poll() is None:
             time.sleep(0.005)
-        first.send_signal(how)
+        os.kill(first.pid, how)
         assert first.wait(TIMEOUT) == code
         time.sleep(0.1)
         before = len(server.bodies)

@@ -30,7 +30,7 @@ def scenes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scenes")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        return scenes_folder(folder, seed=5, train=30, val=6)
+        return scenes_folder(folder, seed=5, train=24, val=6, test=20, questions=1)
 
 
 @pytest.fixture

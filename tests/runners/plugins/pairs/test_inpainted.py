@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        return scenes_folder(root, train=20, test=100)
+        return scenes_folder(root, train=12, test=48)
 
 
 def make(folder, workers=1, batch_size=32, seed=7, **args):
@@ -61,7 +61,7 @@ def test_pairs_are_proved_and_carry_what_the_source_says(folder, plain):
     context, samples, images = plain
     scenes = read_scenes(folder)
     rows = {r["image_id"]: r for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()}
-    assert len(samples) == 2 * len(images) > 40
+    assert len(samples) == 2 * len(images) > 20
     assert len(samples) // 2 + sum(context.dropped.values()) == len(rows)
     assert set(context.dropped) <= {"no object that is unique", "nothing else in the image"}
     for first, second in zip(samples[::2], samples[1::2], strict=True):

@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        return scenes_folder(root, train=120, test=60)
+        return scenes_folder(root, train=60, test=40, questions=1)
 
 
 def make(folder, category="epistemic/extraneous", seed=7, **args):
