@@ -154,7 +154,7 @@ def hub_server(**files: bytes) -> Iterator[Hub]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     hub.url = f"http://127.0.0.1:{server.server_port}"
     try:
         yield hub
