@@ -57,7 +57,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "p"
 
 
-@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_one_line_names_the_stage_the_error_and_the_log(project: Path, jobs: str) -> None:
     before = {*(project / ".qualm/logs").glob("*.log")}
     done = qualm(project, "run", "t", "--jobs", jobs)

@@ -36,7 +36,7 @@ taxonomy:
   social:                                        # nothing in the code knows this
     vanished: {definition: Somebody took it away., answer: Say that it is gone., examples: [What color was the ball?]}
 datasets:
-  scenes: {card: synthetic_scenes, train: 40, val: 10, test: 20, questions: 1}
+  scenes: {card: synthetic_scenes, train: 16, val: 6, test: 8, questions: 1}
 pairs:
   ours:
     recipes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 
 import pytest
 import yaml
 
-from tests.end_to_end.clone import make_clone
+from tests.end_to_end.clone import ROOT, Clone
 from tests.support.processes.pseudo_terminal import Terminal
 
 ARGUMENT = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
@@ -24,9 +25,15 @@ OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AK]|\r")
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory):
-    made = make_clone(tmp_path_factory.mktemp("evil") / "clone", "quickstart", forked=True)
-    card = yaml.safe_load((made.root / "registry/cards/pope.yaml").read_text())
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    made = Clone(tmp_path_factory.mktemp("evil") / "project", forked=True)
+    for folder in ("specs", "registry/cards", ".dvc"):
+        (made.root / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "specs/quickstart.yaml", made.root / "specs")
+    (made.root / "params.yaml").write_text("default: quickstart\nseed: 7\n")
+    (made.root / ".dvc/config").write_text("")
+    made.run("git", "init", "-q")
+    card = yaml.safe_load((ROOT / "registry/cards/pope.yaml").read_text())
     for key in ("title", "description", "source", "licence", "scoring", "citation"):
         card[key] = f"{card[key]} {ARGUMENT}"
     (made.root / "registry/cards/evil.yaml").write_text(yaml.safe_dump({**card, "name": "evil"}))
@@ -37,6 +44,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory):
         "datasets": {ARGUMENT: {"card": "evil"}, "evil": {"card": "evil", ARGUMENT: ARGUMENT}},
     }
     (made.root / "specs/evil.yaml").write_text(yaml.safe_dump(spec))
+    made.commit("evil")
     return made
 
 

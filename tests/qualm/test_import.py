@@ -31,18 +31,21 @@ def test_version_of_the_distribution() -> None:
     assert version("qualm-bench") == __version__
 
 
-@pytest.mark.parametrize("command", [["-m", "qualm", "validate"], ["-m", "qualm", "ls", "metrics"], ["-m", "qualm.runners", "-h"]])
-def test_files_of_a_project_shadow_nothing(tmp_path: Path, command: list[str]) -> None:
-    root = own_project(tmp_path / "mine")
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with files that must not be imported."""
+    root = own_project(tmp_path_factory.mktemp("own") / "mine")
     for name in ("compiler.py", "registry/__init__.py", "runners/__init__.py", "runners/plugins/__init__.py"):
         (root / name).write_text("raise RuntimeError('shadowed')\n")
+    return root
+
+
+@pytest.mark.parametrize("command", [["-m", "qualm", "validate"], ["-m", "qualm", "ls", "metrics"], ["-m", "qualm.runners", "-h"]])
+def test_files_of_a_project_shadow_nothing(root: Path, command: list[str]) -> None:
     done = subprocess.run([sys.executable, *command], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_plugin_of_the_project_is_imported_in_spite_of_them(tmp_path: Path) -> None:
-    root = own_project(tmp_path / "mine")
-    for name in ("registry/__init__.py", "runners/__init__.py", "runners/plugins/__init__.py"):
-        (root / name).write_text("raise RuntimeError('shadowed')\n")
+def test_a_plugin_of_the_project_is_imported_in_spite_of_them(root: Path) -> None:
     code = "from qualm.registry.plugins import registry; print(registry.load('metrics', 'own_metric').__module__)"
     assert python(code, root) == "qualm.project.metrics.own_metric"

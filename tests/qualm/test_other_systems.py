@@ -60,7 +60,7 @@ def test_the_simulation_takes_away_what_the_system_lacks(tmp_path: Path, system:
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_commands_that_run_nothing(system: str) -> None:
-    commands = [["--help"], ["ls", "metrics"], ["validate"], ["compile", "--check"], ["plan"]]
+    commands = [["--help"], ["ls", "metrics"], ["validate"], ["compile", "--check", "quickstart"], ["plan"]]
     assert json.loads(python(system, ROOT, "-c", COMMANDS, json.dumps(commands))) == [[0, True]] * len(commands)
 
 

@@ -24,13 +24,18 @@ models: {base: {hf_vlm: {artifact: tiny, dtype: bfloat16}}, old: {recorded: {sou
 """
 
 
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return tiny_llava(tmp_path_factory.mktemp("model") / "tiny")
+
+
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tiny, tmp_path, monkeypatch):
     """A checkout with one spec, one model and no data."""
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "t.yaml").write_text(SPEC)
     (tmp_path / "params.yaml").write_text("default: t\n")
-    tiny_llava(tmp_path / "registry" / "data" / "tiny")
+    shutil.copytree(tiny, tmp_path / "registry" / "data" / "tiny")
     (tmp_path / "registry" / "data" / "far.dvc").write_text("outs: []\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QUALM_DEVICE", "cpu")

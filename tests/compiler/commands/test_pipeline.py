@@ -9,15 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.registry.plugins.registry import ROOT
 from tests.compiler.project.test_text_prices import SPEC as PAIRED
 from tests.support.processes.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project
 
 
-@pytest.mark.parametrize("spec", sorted(p.stem for p in (ROOT / "specs").glob("*.yaml")))
-def test_our_own_specs_are_valid(spec: str) -> None:
-    done = qualm("validate", spec, "--json")
+def test_a_valid_spec_as_json() -> None:
+    done = qualm("validate", "quickstart", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["ok"]
 
