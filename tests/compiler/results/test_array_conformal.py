@@ -33,11 +33,11 @@ def test_threshold_and_sets_by_hand() -> None:
 @pytest.mark.parametrize("score", ["lac", "aps", "margin", {"raps": {"penalty": 0.1, "randomised": False}}])
 def test_coverage_is_as_promised_over_draws(score) -> None:
     covered = []
-    for seed in range(20):
+    for seed in range(40):
         probabilities, right = world(400, seed)
         sets = qualm.conformal.calibrate(probabilities[:200], right[:200], score=score).sets(probabilities[200:])
         covered.append(sets[np.arange(200), right[200:]].mean())
-    assert np.mean(covered) > 0.9 - 3 * np.std(covered) / math.sqrt(20)
+    assert np.mean(covered) > 0.9 - 3 * np.std(covered) / math.sqrt(40)
 
 
 def test_too_few_questions_let_every_option_in_and_missing_options_stay_out() -> None:
