@@ -1,6 +1,5 @@
 """The store: what it is given comes back, to its own key only, from any process, and damage is never believed."""
 
-import gc
 import hashlib
 import math
 import multiprocessing
@@ -199,12 +198,13 @@ def test_answers_are_mapped_and_not_held_in_memory(tmp_path):
     store = Store(tmp_path, "m", "e")
     for s in range(4):
         store.put([bytes([s, i]) * 16 for i in range(100)], ["answer"] * 100, [Part("x" * 30_000)] * 100)
-    del store
-    gc.collect()
-    before = pa.total_allocated_bytes()
-    store = Store(tmp_path, "m", "e", workers=1)
-    text = store.take([bytes([2, 7]) * 16])["text"][0].as_py()
-    assert len(text) == 30_000 and pa.total_allocated_bytes() - before < 2e5
+    usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
+    try:
+        text = Store(tmp_path, "m", "e", workers=1).take([bytes([2, 7]) * 16])["text"][0].as_py()
+    finally:
+        pa.set_memory_pool(usual)
+    assert len(text) == 30_000 and 0 < counted.max_memory() < 1e6, "a segment has 3 MB"
 
 
 def written(root, names, values):
