@@ -69,7 +69,9 @@ def read_card(path: str | Path) -> dict[str, Any]:
         if not isinstance(card, dict):
             raise TypeError(f"'{KEY}' is no mapping")
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
-        raise StageError(f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `qualm run SPEC` rewrites it") from error
+        raise StageError(
+            f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `qualm run SPEC` rewrites it"
+        ) from error
     return card
 
 
