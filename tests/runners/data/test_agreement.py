@@ -89,7 +89,7 @@ def test_no_interval_of_few_items_or_where_nothing_varies(votes):
     assert jackknife(krippendorff_alpha, votes) is None
 
 
-@pytest.mark.parametrize(("n", "least"), [(30, 0.9), (100, 0.92)])
+@pytest.mark.parametrize(("n", "least"), [(30, 0.9), pytest.param(100, 0.92, marks=pytest.mark.slow)])
 def test_the_interval_of_kappa_holds_the_truth(n, least):
     """Two raters who copy the truth, a fair coin, with probability .8 and else toss one themselves: kappa is .64."""
     rng = np.random.default_rng(3)

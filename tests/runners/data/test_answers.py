@@ -2,11 +2,9 @@
 
 import hashlib
 import math
-import subprocess
-import sys
+import multiprocessing
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -28,7 +26,6 @@ from qualm.runners.data.answers import (
 from qualm.runners.data.maintenance import collect
 from qualm.runners.data.segments import HEAD, MAGIC, Segments
 
-ROOT = Path(__file__).resolve().parents[3]
 BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "question": "q"}
 GREEDY = {"method": "greedy", "max_new_tokens": 4}
 
@@ -173,26 +170,23 @@ def test_remains_of_killed_writers_are_not_read(tmp_path):
     assert len(Store(tmp_path, "m", "e")) == 2
 
 
-WRITER = """
-import sys
-from pathlib import Path
-from qualm.runners.contracts.models import Part
-from qualm.runners.data.answers import Store, base_key
-store = Store(Path(sys.argv[1]), "m", "e")
-for i in range(20):
-    store.put([base_key("m", "e", f"{sys.argv[2]} {i}", None, "")], ["answer"], [Part(f"{sys.argv[2]} {i}")])
-"""
+def write_texts(root, writer):
+    store = Store(root, "m", "e")
+    for i in range(20):
+        store.put([base_key("m", "e", f"{writer} {i}", None, "")], ["answer"], [Part(f"{writer} {i}")])
 
 
 def test_processes_may_write_and_merge_at_once(tmp_path):
-    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(w)], cwd=ROOT) for w in range(3)]
+    running = [multiprocessing.get_context("fork").Process(target=write_texts, args=(tmp_path, w)) for w in range(3)]
+    for process in running:
+        process.start()
     reader = Store(tmp_path, "m", "e")
-    while any(p.poll() is None for p in running):
+    while any(p.is_alive() for p in running):
         collect(tmp_path, grace=0)
         reader.refresh()
         assert reader.damaged == 0
-        time.sleep(0.02)
-    assert [p.returncode for p in running] == [0] * 3
+        time.sleep(0.005)
+    assert [p.exitcode for p in running] == [0] * 3
     reader.refresh()
     said = [f"{w} {i}" for w in range(3) for i in range(20)]
     for opened in (reader, Store(tmp_path, "m", "e")):
@@ -200,28 +194,17 @@ def test_processes_may_write_and_merge_at_once(tmp_path):
 
 
 def test_answers_are_mapped_and_not_held_in_memory(tmp_path):
-    """120 MB of answers are opened for a few megabytes of keys."""
-    code = """
-import resource, sys
-from pathlib import Path
-from qualm.runners.contracts.models import Part
-from qualm.runners.data.answers import Store
-import pyarrow as pa
-root = Path(sys.argv[1])
-if sys.argv[2] == "write":
-    store = Store(root, "m", "e")
+    """Open 12 MB of answers for the memory of a few keys."""
+    store = Store(tmp_path, "m", "e")
     for s in range(4):
-        store.put([bytes([s, i]) * 16 for i in range(100)], ["answer"] * 100, [Part("x" * 300_000)] * 100)
-else:
-    before = pa.total_allocated_bytes()
-    store = Store(root, "m", "e", workers=1)
-    text = store.take([bytes([2, 7]) * 16])["text"][0].as_py()
-    print(len(text), pa.total_allocated_bytes() - before)
-"""
-    for what in ("write", "read"):
-        done = subprocess.run([sys.executable, "-c", code, str(tmp_path), what], cwd=ROOT, capture_output=True, text=True, check=True)
-    length, held = map(int, done.stdout.split())
-    assert length == 300_000 and held < 2e6
+        store.put([bytes([s, i]) * 16 for i in range(100)], ["answer"] * 100, [Part("x" * 30_000)] * 100)
+    usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
+    try:
+        text = Store(tmp_path, "m", "e", workers=1).take([bytes([2, 7]) * 16])["text"][0].as_py()
+    finally:
+        pa.set_memory_pool(usual)
+    assert len(text) == 30_000 and 0 < counted.max_memory() < 1e6, "a segment has 3 MB"
 
 
 def written(root, names, values):

@@ -17,17 +17,17 @@ from tests.support.data.scenes_folder import ABOUT, scenes_folder
 @pytest.fixture
 def scenes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return scenes_folder(tmp_path)
+    return scenes_folder(tmp_path, test=9)
 
 
 def test_a_data_set_has_its_card_beside_it(scenes: Path) -> None:
     card = scenes.with_suffix(".md")
     found, text = read_card(card), card.read_text(encoding="utf-8")
     assert (found["kind"], found["made_by"], found["seed"], found["parents"]) == ("data", "s/data-scenes", 7, [])
-    assert found["recipe"]["adapter"] == "synthetic_scenes" and found["recipe"]["args"]["test"] == 60 and "about" not in found["recipe"]
+    assert found["recipe"]["adapter"] == "synthetic_scenes" and found["recipe"]["args"]["test"] == 9 and "about" not in found["recipe"]
     assert found["sources"] == [ABOUT] and found["left_out"] == {}
-    assert found["counts"]["test"]["answerable"] == found["counts"]["all"]["answerable"] == 60 and found["counts"]["all"]["idk"] == 0
-    assert "| test | all | 60 | 0 | 20 |" in text and "- Scenes: CC0-1.0 (generated)" in text and "@misc{scenes," in text
+    assert found["counts"]["test"]["answerable"] == found["counts"]["all"]["answerable"] == 9 and found["counts"]["all"]["idk"] == 0
+    assert "| test | all | 9 | 0 | 3 |" in text and "- Scenes: CC0-1.0 (generated)" in text and "@misc{scenes," in text
     assert yaml.safe_load(text.split("---\n")[1])["license_name"] == "CC0-1.0"
 
 

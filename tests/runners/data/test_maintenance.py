@@ -283,6 +283,7 @@ for i in range(160):
 """
 
 
+@pytest.mark.slow
 def test_beside_a_running_writer_and_another_merger_killed_at_random(tmp_path):
     merge = "from pathlib import Path; from qualm.runners.data.maintenance import collect\n"
     merge += f"while True: collect(Path({str(tmp_path)!r}), grace=0.1)"

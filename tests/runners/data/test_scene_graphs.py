@@ -15,7 +15,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_every_picture_gets_the_graph_it_was_drawn_from(tmp_path):
-    folder = scenes_folder(tmp_path, train=12, test=12)
+    folder = scenes_folder(tmp_path, train=6, test=6)
     found = read_scenes(folder)
     assert set(found) == set(read_table(folder / "samples.parquet", SAMPLES, ["image_id"])["image_id"].to_pylist())
     for row in iterate_rows(folder / "images", IMAGES):
@@ -25,13 +25,13 @@ def test_every_picture_gets_the_graph_it_was_drawn_from(tmp_path):
 
 
 def test_only_the_wanted_are_kept(tmp_path):
-    folder = scenes_folder(tmp_path)
+    folder = scenes_folder(tmp_path, test=6)
     one = next(iter(read_scenes(folder)))
     assert set(read_scenes(folder, {one, "not there"})) == {one}
 
 
 def test_no_graphs_damaged_graphs_and_graphs_of_another_world_are_refused(tmp_path):
-    folder = scenes_folder(tmp_path)
+    folder = scenes_folder(tmp_path, test=6)
     file = folder / "scenes/CLEVR_test_scenes.json"
     whole = json.loads(file.read_text())
     for scene in whole["scenes"]:

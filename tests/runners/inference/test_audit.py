@@ -25,7 +25,7 @@ SIGNALS = [
     "top_logprobs", "top_tokens",
 ]  # fmt: skip
 SIGNALS += ["logprobs_without_question", "logprobs_without_both"]
-NONE = {"answers computed": 0, "answers stored": 12, "draws computed": 0, "draws stored": 16, "signals computed": 0, "signals stored": 88}
+NONE = {"answers computed": 0, "answers stored": 6, "draws computed": 0, "draws stored": 8, "signals computed": 0, "signals stored": 44}
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory, model):
     made = Project(tmp_path_factory.mktemp("answered"), model)
-    made.dataset("open", 4)
-    made.dataset("mc", 2, choices=True)
+    made.dataset("open", 2)
+    made.dataset("mc", 1, choices=True)
     asked = {"needs": [*NEEDS, "draws", *SIGNALS], "draws": 2, "temperature": 0.9}
     made.stage(["open", "mc"], [CLEAN, BLUR], args={"artifact": "registry/data/tiny", "dtype": "float64"}, **asked)
     made.run()
@@ -79,10 +79,10 @@ def test_an_untouched_store_agrees_to_the_byte(project):
     before = {path: path.read_bytes() for path in project.segments()}
     report = audited(project)
     (folder,) = report.folders
-    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 12 + 16 + 88
+    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 6 + 8 + 44
     assert set(folder.parts) == {*PARTS, "draw"}
     for kind, part in folder.parts.items():
-        assert part.checked == part.stored == part.equal == {"options": 4, "draw": 16}.get(kind, 8)
+        assert part.checked == part.stored == part.equal == {"options": 2, "draw": 8}.get(kind, 4)
     assert {path: path.read_bytes() for path in project.segments()} == before and len(folders(project)) == 1, "nothing is written"
     assert project.run().counters == NONE
 
@@ -119,7 +119,7 @@ def test_one_altered_number_is_found(project, part):
     assert result.parts[kind].example.startswith(("open s000", "mc s000")) and part in result.parts[kind].example
     assert result.why.startswith(f"audit: 1 of {result.parts[kind].checked} ({kind}) differ from what is computed now, by 0.0")
     refuse(folder, result.why)
-    assert project.run().counters["answers computed"] == 12, "what is refused is computed again"
+    assert project.run().counters["answers computed"] == 6, "what is refused is computed again"
     report = audited(project)
     assert not report.failed and report.unchecked[0][1].startswith("refused: audit: 1 of")
 
@@ -140,8 +140,8 @@ def test_answers_of_other_libraries_are_compared_with_today_s(project):
     folder.rename(folder.with_name("older"))
     report = audited(project)
     (result,) = report.folders
-    assert result.moved == {"torch": ("1.0.0", libraries.library_version("torch"))} and not result.failed and report.checked == 116
-    assert project.run().counters["answers computed"] == 12
+    assert result.moved == {"torch": ("1.0.0", libraries.library_version("torch"))} and not result.failed and report.checked == 58
+    assert project.run().counters["answers computed"] == 6
     assert [f.failed for f in audited(project).folders] == [False, False] and len(audited(project, sample=40).folders) == 2
 
 
@@ -155,12 +155,12 @@ def test_signals_without_their_draws_are_left_out_and_the_rest_checked(project):
         if kept.num_rows:
             own.write(kept, name.partition("-")[0])
     (result,) = audited(project).folders
-    assert "p_true_sampling" not in result.parts and result.parts["p_true"].equal == 8 and result.parts["draw"].checked == 8
+    assert "p_true_sampling" not in result.parts and result.parts["p_true"].equal == 4 and result.parts["draw"].checked == 4
 
 
 def test_what_cannot_be_computed_here_is_told(project):
     (held,) = audited(project, device="cuda").unchecked
-    assert "the setting `device` is cuda" in held[1] and held[0].parts["answer"] == 8
+    assert "the setting `device` is cuda" in held[1] and held[0].parts["answer"] == 4
     (project.folder / "registry" / "data" / "tiny").unlink()
     report = audited(project)
     assert not report.checked and "expected config.json of a transformers model" in report.unchecked[0][1]

@@ -20,7 +20,6 @@ from qualm.runners.inference.check_model import (
     check_drift,
     check_model,
     checks,
-    examine,
     load_onto_device,
     open_model,
     speed,
@@ -35,13 +34,13 @@ from tests.support.models.tiny_models import FAMILIES
 
 @cache
 def cases():
-    """Drawn when a test asks for them, not when tests are listed."""
-    return scene_cases()
+    """Return the doctor's cases with images of a quarter of their width and height."""
+    return [replace(case, image=case.image.reduce(4)) for case in scene_cases()]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return FAMILIES["qwen2_vl"](tmp_path_factory.mktemp("qwen"))
+def folder(family_folder):
+    return family_folder("qwen2_vl")
 
 
 def under_test(folder, **args):
@@ -61,11 +60,6 @@ def ill(under_test, change):
 
     under_test.model.module.forward = worse
     return under_test
-
-
-def test_a_healthy_model(folder):
-    verdicts = {f.check: f.verdict for f in examine(under_test(folder))}
-    assert list(verdicts) == list(checks()) and set(verdicts.values()) == {"ok"}
 
 
 def test_padding_that_is_read(folder):
@@ -106,9 +100,9 @@ def test_overflow(folder):
     assert finding.verdict == "fail" and "NaN or infinite at float16" in finding.found and "bfloat16" in finding.advice
 
 
-def test_a_prompt_read_both_ways(tmp_path):
+def test_a_prompt_read_both_ways(family_folder):
     """PaliGemma's: what is read first depends on what comes after, so no prompt may be read in two parts."""
-    seen = found(under_test(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
+    seen = found(under_test(family_folder("paligemma")), "text alone", "padding", "continuation")
     assert [f.verdict for f in seen.values()] == ["warn", "ok", "warn"]
     assert "share: false" in seen["continuation"].advice
 
@@ -185,15 +179,17 @@ def test_verdicts(worst, verdict):
 
 
 def test_scenes_have_shapes_and_a_shared_picture():
-    assert len({c.image.size for c in cases()}) == len(SHAPES)
-    assert cases()[-1].pixels == cases()[-2].pixels == cases()[0].pixels and cases()[1].pixels != cases()[0].pixels
-    assert len({c.question for c in cases()}) == len({c.stream for c in cases()}) == len(cases())
+    drawn = scene_cases()
+    assert len({c.image.size for c in drawn}) == len(SHAPES)
+    assert drawn[-1].pixels == drawn[-2].pixels == drawn[0].pixels and drawn[1].pixels != drawn[0].pixels
+    assert len({c.question for c in drawn}) == len({c.stream for c in drawn}) == len(drawn)
 
 
 def test_visit(folder, tmp_path):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
     findings = {f.check: f for f in check_model(wish, cases())}
-    assert list(findings)[:2] == ["files", "weights"] and list(findings)[-2:] == ["speed and memory", "drift"]
+    assert list(findings) == ["files", "weights", *checks(), "speed and memory", "drift"]
+    assert {f.verdict for name, f in findings.items() if name != "drift"} == {"ok"}
     weights = findings["weights"].numbers
     assert weights["bytes"] == 4 * weights["parameters"]
     assert findings["speed and memory"].numbers["seconds"] > 0
@@ -215,8 +211,8 @@ FEW = [Case("What color is the cube ?", FIRST, "a", 1), Case("What ?", picture(1
 
 
 @pytest.fixture(scope="module")
-def llava(tmp_path_factory):
-    return FAMILIES["llava"](tmp_path_factory.mktemp("llava"))
+def llava(family_folder):
+    return family_folder("llava")
 
 
 @pytest.fixture(scope="module")
@@ -228,11 +224,6 @@ def examined(llava):
 
 def wish(llava, **more):
     return DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, llava, "cpu", **more)
-
-
-def test_findings_come_in_order_and_drift_only_where_it_is_asked_for(llava):
-    names = [f.check for f in check_model(wish(llava), FEW)]
-    assert names == ["files", "weights", *checks(), "speed and memory"]
 
 
 def test_after_a_failure_nothing_is_timed(llava, monkeypatch):

@@ -3,6 +3,7 @@
 What a check found is held to a second plain forward pass, written apart from the first (`tests.support.models.plain_vlm`).
 """
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -10,13 +11,13 @@ import torch
 import transformers
 
 from qualm.registry.entries.published_models import verified
-from qualm.runners.contracts.models import ANSWER, Decoding, ModelContext
+from qualm.runners.contracts.models import ANSWER, Decoding
 from qualm.runners.inference.check_cases import scene_cases
 from qualm.runners.inference.check_model import checks
 from qualm.runners.inference.model_under_test import ModelUnderTest, run_check
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.libraries import series
 from tests.support.models.each_family import EACH_FAMILY
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_experts import EXPERTS
 from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
@@ -47,17 +48,14 @@ DECODING = Decoding(4, 0.9)
 
 @cache
 def cases():
-    """Questions about drawn scenes, the same for all: the first and last about one image, the second about another."""
-    return scene_cases(4)[:3]
+    """Return three questions about small drawn scenes: the first and last about one image, the second about another."""
+    return [replace(case, image=case.image.reduce(4)) for case in scene_cases(4)[:3]]
 
 
 @pytest.fixture(scope="module", params=EACH_FAMILY)
-def tested(request, tmp_path_factory):
+def tested(request, family_folder):
     family = request.param
-    template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
-    made = hf_vlm(ModelContext(family, FAMILIES[family](tmp_path_factory.mktemp(family))), **template)
-    made.load()
-    return ModelUnderTest(made, cases(), DECODING)
+    return ModelUnderTest(loaded_model(family_folder(family), family, template=TEMPLATES.get(family)), cases(), DECODING)
 
 
 @pytest.mark.parametrize("name", list(checks()))
@@ -66,12 +64,9 @@ def test_check(tested, name):
     assert finding.verdict == ("warn" if name in WARNED.get(tested.model.label, ()) else "ok"), finding
 
 
-@pytest.mark.parametrize("family", sorted(PLAIN))
-def test_families_that_are_read_by_plain_passes(family, tmp_path):
-    template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
-    made = hf_vlm(ModelContext(family, PLAIN[family](tmp_path)), **template)
-    made.load()
-    own = ModelUnderTest(made, cases(), DECODING)
+@pytest.mark.parametrize("family", ["qwen3_5", *(pytest.param(f, marks=pytest.mark.slow) for f in sorted(PLAIN) if f != "qwen3_5")])
+def test_families_that_are_read_by_plain_passes(family, family_folder):
+    own = ModelUnderTest(loaded_model(family_folder(family), family, template=TEMPLATES.get(family)), cases(), DECODING)
     findings = [run_check(name, check, own) for name, check in checks().items()]
     assert {f.check: f.verdict for f in findings if f.verdict != "ok"} == SKIPPED
 
@@ -103,8 +98,7 @@ def test_families_whose_picture_towers_are_timms(family, tmp_path):
 
 def examined(family, folder):
     """Whether it is read by plain passes, and all that the doctor does not call well."""
-    made = hf_vlm(ModelContext(family, folder))
-    made.load()
+    made = loaded_model(folder, family)
     own = ModelUnderTest(made, cases(), DECODING)
     return bool(made.plain), {name: f.verdict for name, check in checks().items() if (f := run_check(name, check, own)).verdict != "ok"}
 

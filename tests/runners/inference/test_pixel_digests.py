@@ -1,6 +1,7 @@
 """Sights: a picture that was seen is not decoded again, and whatever might change its pixels makes it be looked at anew."""
 
 import io
+import shutil
 from contextlib import chdir
 from pathlib import Path
 
@@ -25,13 +26,19 @@ def model(tmp_path_factory):
     return tiny_llava(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture
-def project(tmp_path, model):
-    made = Project(tmp_path, model)
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory, model):
+    made = Project(tmp_path_factory.mktemp("answered"), model)
     made.dataset("open", 6)
     made.stage(["open"], [CLEAN, BLUR, NOISE])
     made.run()
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def project(tmp_path, model, answered):
+    shutil.copytree(answered, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return Project(tmp_path, model)
 
 
 def forbid_decoding(monkeypatch):

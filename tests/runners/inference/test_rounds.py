@@ -99,7 +99,7 @@ def steps(monkeypatch):
 PRICED = {"default": {**BATCH["default"], "price": Price(1000.0, 500.0), "max_spend": 100.0, "concurrency": 1}}
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 13])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 17])
 def test_nothing_is_bought_twice_whichever_step_a_kill_hits(monkeypatch, tmp_path, stride):
     """At every step in turn the run dies, and the next one goes on. Tables, requests bought and money are those of a run that lives."""
     count = steps(monkeypatch)
@@ -139,7 +139,8 @@ def run_until(project, server, seen, how):
     return process.wait(TIMEOUT)
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_a_run_that_is_killed_while_it_waits_leaves_its_batch(project, how, code):
     with batch_serving(Toy(), looks=10**6) as server:
         project.url = server.url

@@ -1,5 +1,6 @@
 """Stored answers after an upgrade: what moves no number computes nothing, what may move one computes exactly what it may move."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -25,13 +26,19 @@ def model(tmp_path_factory):
     return tiny_llava(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture
-def project(tmp_path, model):
-    made = Project(tmp_path, model)
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory, model):
+    made = Project(tmp_path_factory.mktemp("answered"), model)
     made.dataset("open", 4)
     made.stage(["open"], needs=[*NEEDS, "draws", "p_yes", "p_true_sampling"], draws=2, temperature=0.9)
     assert made.run().counters == ALL
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def project(tmp_path, model, answered):
+    shutil.copytree(answered, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return Project(tmp_path, model)
 
 
 def later(library, minor=0, patch=0):

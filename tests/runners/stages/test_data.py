@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import qualm.runners.stages.data as data
-from qualm.registry.adapters import AdapterError
+from qualm.registry.adapters import AdapterError, synthetic_scenes
 from qualm.registry.formats.vub_layout import APPENDED
 from qualm.registry.plugins import registry
 from qualm.registry.preparations import PreparationError
@@ -20,12 +20,13 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from tests.support.data.scenes_folder import ABOUT
 
-ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}
+ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 15, "questions": 3, "kinds": None}
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(synthetic_scenes, "CHUNK", 4)  # whole chunks are drawn
 
 
 def stage(limit=None, workers=1, select=(), **arguments):
@@ -44,11 +45,11 @@ def test_folder_holds_samples_images_and_scenes(tmp_path):
     data.run(one)
     root = tmp_path / "results/s/data/scenes"
     samples, images = read_table(root / "samples.parquet", SAMPLES), read_table(root / "images", IMAGES)
-    assert samples.num_rows == one.counters["samples"] == 60
-    assert images.num_rows == one.counters["images"] == 20
+    assert samples.num_rows == one.counters["samples"] == 15
+    assert images.num_rows == one.counters["images"] == 5
     assert set(samples["image_id"].to_pylist()) == set(images["image_id"].to_pylist())
     assert dict(samples["meta"][0].as_py())["level"] == "easy"
-    assert len(json.loads((root / "scenes/CLEVR_test_scenes.json").read_text())["scenes"]) == 20
+    assert len(json.loads((root / "scenes/CLEVR_test_scenes.json").read_text())["scenes"]) == 5
     assert read_provenance(root / "samples.parquet")["stage"] == "s/data"
     assert b"huggingface" in pq.read_schema(root / "images/00000.parquet").metadata
 
@@ -76,12 +77,12 @@ def test_pictures_are_kept_once_whatever_is_asked_of_them(tmp_path):
 
 def test_limit_is_stratified_and_only_adds(tmp_path):
     kept = []
-    for limit in (14, 28):
+    for limit in (4, 9):
         one = stage(limit=limit)
         data.run(one)
         table = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES)
         kept.append(table["sample_id"].to_pylist())
-        assert one.counters["samples"] == limit and one.counters["left_out"] == 60 - limit
+        assert one.counters["samples"] == limit and one.counters["left_out"] == 15 - limit
         images = read_table(tmp_path / "results/s/data/scenes/images", IMAGES)
         assert set(images["image_id"].to_pylist()) == set(table["image_id"].to_pylist())
     assert set(kept[0]) < set(kept[1])
@@ -100,10 +101,10 @@ def test_choose_is_nested_and_proportional(categories, limit, seed):
 
 
 def test_a_limit_of_images_keeps_all_their_questions(tmp_path):
-    one = stage(limit={"unit": "images", "of": {"test": 4}})
+    one = stage(limit={"unit": "images", "of": {"test": 2}})
     data.run(one)
     table = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES)
-    assert len(set(table["image_id"].to_pylist())) == 4 == one.counters["images"] and table.num_rows == one.counters["samples"] >= 4
+    assert len(set(table["image_id"].to_pylist())) == 2 == one.counters["images"] and table.num_rows == one.counters["samples"] >= 2
     with pytest.raises(StageError, match="dataset scenes: limit: no sample has pair ids to count by"):
         data.run(stage(limit={"unit": "pairs", "of": {"": 4}}))
 
@@ -375,7 +376,7 @@ def test_six_options_of_drawn_scenes(tmp_path):
     made = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES).to_pylist()
     data.run(stage(format="multiple_choice"))
     plain = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES).to_pylist()
-    assert len(made) == len(plain) == 60
+    assert len(made) == len(plain) == 15
     for before, after in zip(plain, made, strict=True):
         assert after["sample_id"] == before["sample_id"] and after["choices"][4:] == list(APPENDED) and len(set(after["choices"])) == 6
         assert after["choices"][after["answer_index"]] == before["choices"][before["answer_index"]]
@@ -383,17 +384,17 @@ def test_six_options_of_drawn_scenes(tmp_path):
 
 
 def test_as_many_of_each_class(tmp_path):
-    select = {"uncertain": "category == 'counting'", "balance": {"take": 4, "by": "uncertain", "shortfall": "error", "seed": 7}}
+    select = {"uncertain": "category == 'counting'", "balance": {"take": 2, "by": "uncertain", "shortfall": "error", "seed": 7}}
     one = stage(select=select)
     data.run(one)
     root = tmp_path / "results/s/data/scenes"
     table = read_table(root / "samples.parquet", SAMPLES)
     marks = Counter(dict(meta)["uncertain"] for meta in table["meta"].to_pylist())
-    assert marks == {"0": 4, "1": 4} and one.counters["samples"] == 8 and "left_out" not in one.counters
-    assert (one.counters["balanced (uncertain)"], one.counters["left out (balance)"]) == (4, 52)
+    assert marks == {"0": 2, "1": 2} and one.counters["samples"] == 4 and "left_out" not in one.counters
+    assert (one.counters["balanced (uncertain)"], one.counters["left out (balance)"]) == (2, 11)
     assert set(read_table(root / "images", IMAGES)["image_id"].to_pylist()) == set(table["image_id"].to_pylist())
     card = (tmp_path / "results/s/data/scenes.md").read_text()
-    assert "- left out (balance): 52" in card and "- balanced" not in card
+    assert "- left out (balance): 11" in card and "- balanced" not in card
     with pytest.raises(StageError, match="balance: expected 40 of each class of 'uncertain'"):
         data.run(stage(select={**select, "balance": {**select["balance"], "take": 40}}))
 

@@ -120,9 +120,9 @@ def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
 
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
     """The second checkpoint finds no room (its place is /dev/full); the first stays, and the run goes on from it."""
-    project = make(tmp_path, model, steps=9)
-    whole = make(tmp_path / "whole", model, steps=9)
-    whole.run(checkpoint_every=3)
+    project = make(tmp_path, model, steps=5)
+    whole = make(tmp_path / "whole", model, steps=5)
+    whole.run(checkpoint_every=2)
     calls = []
     real = atomic.partial_path
 
@@ -135,10 +135,10 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(StageError, match=r"the disk is full; make room .*goes on from its last checkpoint"):
         patch.setattr(atomic, "partial_path", second_is_full)
-        project.run(checkpoint_every=3)
+        project.run(checkpoint_every=2)
     (last,) = project.folder.glob(".qualm/**/last.ckpt")
-    assert torch.load(last, weights_only=True)["global_step"] == 3
-    project.run(checkpoint_every=3)
+    assert torch.load(last, weights_only=True)["global_step"] == 2
+    project.run(checkpoint_every=2)
     assert project.log() == whole.log()
 
 
@@ -160,7 +160,7 @@ def test_checkpoints_hold_what_is_trained_alone(tmp_path, model, monkeypatch):
 
 
 def test_gradient_checkpointing_changes_no_number(tmp_path, model):
-    usual, saving = make(tmp_path / "usual", model, steps=6), make(tmp_path / "saving", model, steps=6)
+    usual, saving = make(tmp_path / "usual", model, steps=3), make(tmp_path / "saving", model, steps=3)
     usual.run()
     saving.run(gradient_checkpointing=True)
     assert losses(saving) == pytest.approx(losses(usual), abs=1e-5)

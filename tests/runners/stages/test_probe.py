@@ -209,7 +209,7 @@ def test_a_probe_that_compares_is_handed_the_same_answers_under_its_variant(worl
 
 def test_a_probe_that_compares_tells_at_home_and_is_misled_elsewhere(world):
     """What tells in `a` says the contrary in `b`: one that has learnt from both halves is unsure, one from the other data is wrong."""
-    values, fits = world.run(asked("bicr", BICR | {"epochs": 30, "rate": 1e-2}))
+    values, fits = world.run(asked("bicr", BICR | {"epochs": 15, "rate": 2e-2}))
     assert fits["bicr@other_data", "a"]["learnt_from"] == "b" and fits["bicr", "a"]["learnt_from"] == "a, b"
     told = [key for key in world.states if key[0] == "a" and ("bicr", *key) in values]
     wrong = np.array([world.wrong[key] for key in told])

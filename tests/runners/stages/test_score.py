@@ -338,7 +338,7 @@ def test_same_bytes_again_and_other_draws_with_another_seed(usual, world):
 
 def test_grouped_interval_against_a_loop(world):
     """The bootstrap written out: draw groups, concatenate their rows, score each draw alone."""
-    world.run_all(interval={"bootstrap": 2000, "level": 0.9})
+    world.run_all(interval={"bootstrap": 2000, "level": 0.9}, metrics=[ref("accuracy")], slices=[])
     row = world.scores()["m1", "open", "clean", "all", "accuracy"]
     right = {i: None for i in range(N)}
     for i in right:
@@ -400,7 +400,7 @@ def test_verified_answers_have_their_own_yes_as_confidence(world):
     rows = [row | {"p_yes": float(rng.random())} for row in world.answers["m1", "open"].values()]
     rows[0]["p_yes"] = None
     write_table(path, rows, GENERATIONS)
-    world.run_all(confidence="verify")
+    world.run_all(confidence="verify", metrics=[ref("ece")], slices=[])
     kept = [row for row in rows if row["variant"] == "clean" and row["p_yes"] is not None]
     right = [float(row["text"] == ("red" if world.open[int(row["sample_id"][1:])]["answerable"] else "I don't know")) for row in kept]
     expected = BinaryCalibrationError(n_bins=15)(torch.tensor([r["p_yes"] for r in kept]).double(), torch.tensor(right))
@@ -625,7 +625,8 @@ def test_models_asked_whether_questions_are_uncertain(world):
 
 
 def test_intervals_of_conformal_sets_are_over_draws_of_calibration_rows(world):
-    world.run_all(conformal=[SETTING], interval={"bootstrap": 400, "level": 0.9})
+    metrics = [ref("coverage"), ref("set_size")]
+    world.run_all(conformal=[SETTING], interval={"bootstrap": 200, "level": 0.9}, metrics=metrics, slices=["category"])
     scores = world.scores()
     for metric in ("coverage", "set_size"):
         for rest in ("lac", "aps", "mean"):
@@ -640,13 +641,13 @@ def test_intervals_of_conformal_sets_are_over_draws_of_calibration_rows(world):
     assert shifted["promise"] == "nothing is promised: calibrated on clean inputs"
     part = scores["m1", "choice", "clean", "category=a", "set_size[ours/lac]"]
     assert part["low"] < part["value"] < part["high"]
-    world.run_all()
+    world.run_all(metrics=metrics, slices=[])
     unknown = world.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]
     assert unknown["low_at_threshold"] is None and unknown["value"] == row["value"]
 
 
 def test_comparisons_draw_what_calibrates_too(world):
-    world.run_all(conformal=[SETTING])
+    world.run_all(conformal=[SETTING], metrics=[ref("coverage"), ref("set_size")], slices=[])
     inputs = world.inputs | {n: f"results/{n}" for n in ("sets", "judgements", "uncertainties")}
     run = stage("score", SCORE | {"conformal": [SETTING]}, inputs, OUTPUTS)
     samples = read_samples("choice", "data/choice")

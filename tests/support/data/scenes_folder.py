@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 import qualm.runners.stages.data as data
+from qualm.registry.adapters import synthetic_scenes
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 
@@ -19,7 +21,9 @@ def scenes_folder(root: Path, seed: int = 7, **arguments) -> Path:
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": None}
     params["about"] = ABOUT
     outputs = {"dataset": "results/s/data/scenes", "card": "results/s/data/scenes.md"}
-    data.run(Stage("s/data-scenes", "s", "data-scenes", "data", params, {}, outputs, seed, Settings(workers=1, progress=False)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic_scenes, "CHUNK", 4)  # whole chunks are drawn
+        data.run(Stage("s/data-scenes", "s", "data-scenes", "data", params, {}, outputs, seed, Settings(workers=1, progress=False)))
     return root / outputs["dataset"]
 
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from qualm.registry.plugins.internals import layer_range
-from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.attention import attention_weights, most_attended, share_and_entropy
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.runners.inference.hf.test_one_pass import answers, requests
 from tests.support.models.each_family import EACH_FAMILY
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain
-from tests.support.models.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.tiny_models import TEMPLATES
 
 PREVIOUS, SHARE, ENTROPY = (f"attention/all/{what}" for what in ("previous", "image_share", "image_entropy"))
 INFORMATION = ("image_information/all/0.5", "image_information/all/1.0")
@@ -22,23 +22,15 @@ HALF = 2.0**-10
 
 
 @pytest.fixture(scope="module", params=EACH_FAMILY)
-def folder(request, tmp_path_factory):
+def model(request, family_model):
     torch.set_num_threads(1)
-    return request.param, FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
+    return family_model(request.param)
 
 
 @pytest.fixture(scope="module")
-def model(folder):
-    made = hf_vlm(ModelContext(folder[0], folder[1]), template=TEMPLATES.get(folder[0]))
-    made.load()
-    return made
-
-
-@pytest.fixture(scope="module")
-def eager(folder):
-    """The same model, whose attention returns its weights."""
-    made = hf_vlm(ModelContext(folder[0], folder[1]), template=TEMPLATES.get(folder[0]))
-    made.load()
+def eager(model, family_folder):
+    """Return the same model, whose attention returns its weights."""
+    made = loaded_model(family_folder(model.label), model.label, template=TEMPLATES.get(model.label))
     made.module.set_attn_implementation("eager")
     return Plain(made)
 

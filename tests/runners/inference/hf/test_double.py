@@ -9,7 +9,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import picture
-from tests.support.models.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.tiny_models import TEMPLATES
 
 QUESTIONS = ["What color is the cube ?", "How many objects are there left of the big red metal sphere in the picture ?", "What ?"]
 DOUBLE = 1e-11
@@ -35,12 +35,12 @@ def spread(folder, family, dtype):
 
 
 @pytest.mark.parametrize("family", EACH_FAMILY)
-def test_the_order_of_sums_does_not_reach_what_is_kept(family, tmp_path):
-    assert spread(FAMILIES[family](tmp_path), family, "float64") < DOUBLE
+def test_the_order_of_sums_does_not_reach_what_is_kept(family, family_folder):
+    assert spread(family_folder(family), family, "float64") < DOUBLE
 
 
-def test_at_float32_it_does(tmp_path):
-    assert spread(FAMILIES["llava"](tmp_path), "llava", "float32") > SINGLE
+def test_at_float32_it_does(family_folder):
+    assert spread(family_folder("llava"), "llava", "float32") > SINGLE
 
 
 def test_nothing_is_cast_to_single_precision():

@@ -10,19 +10,15 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.evidence import conflict_and_ignorance
 from tests.runners.inference.hf.test_one_pass import answers, requests
 from tests.support.models.each_family import EACH_FAMILY
-from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain
-from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 WANTED = ("evidence/conflict", "evidence/ignorance")
 
 
 @pytest.fixture(scope="module", params=EACH_FAMILY)
-def model(request, tmp_path_factory):
+def model(request, family_model):
     torch.set_num_threads(1)
-    return loaded_model(
-        FAMILIES[request.param](tmp_path_factory.mktemp(request.param)), request.param, template=TEMPLATES.get(request.param)
-    )
+    return family_model(request.param)
 
 
 def masses(weights, state):

@@ -8,14 +8,12 @@ import pytest
 import torch
 
 from qualm.registry.plugins.internals import ANSWER_LAST, ANSWER_MEAN, PROMPT_LAST
-from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part
+from qualm.runners.contracts.models import Decoding, ModelError, Part
 from qualm.runners.inference.hf.internals import RequestedInternals
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.thinking import ANSWERED, CUT, Thinking
 from tests.runners.inference.hf.test_one_pass import answers, requests
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import Plain
-from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 LAYERS = ("0", "0.5", "-1")
 WANTED = tuple(
@@ -29,13 +27,9 @@ ULP = 2.0**-10
 
 
 @pytest.fixture(scope="module", params=EACH_FAMILY)
-def model(request, tmp_path_factory):
+def model(request, family_model):
     torch.set_num_threads(1)
-    made = hf_vlm(
-        ModelContext(request.param, FAMILIES[request.param](tmp_path_factory.mktemp(request.param))), template=TEMPLATES.get(request.param)
-    )
-    made.load()
-    return made
+    return family_model(request.param)
 
 
 @pytest.fixture(scope="module")

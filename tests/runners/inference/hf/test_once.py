@@ -4,13 +4,11 @@ import pytest
 import torch
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
+from qualm.runners.contracts.models import Decoding, Request, draw_part
 from qualm.runners.inference.hf import model as hf_model
 from qualm.runners.inference.hf.once import cache_outputs, shared_encoders
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.plain_vlm import picture
-from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
 
 DECODING = Decoding(3)
 SIGNALS = ("answer", "without_question", "p_true", "p_yes", draw_part(1), draw_part(2))
@@ -26,13 +24,9 @@ prompt of Florence-2 goes through its encoder once."""
 
 
 @pytest.fixture(scope="module", params=sorted(PARTS))
-def model(request, tmp_path_factory):
+def model(request, family_model):
     torch.set_num_threads(1)
-    family = request.param
-    template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
-    made = hf_vlm(ModelContext(family, {**PLAIN, **FAMILIES}[family](tmp_path_factory.mktemp(family))), **template)
-    made.load()
-    return made
+    return family_model(request.param)
 
 
 def values(model, encoded):
@@ -43,7 +37,7 @@ def values(model, encoded):
 def test_each_picture_is_looked_at_once_and_every_bit_is_as_without(model, monkeypatch):
     questions = ["What color is the cube ?", "How many are there ?"]
     asked = [Request(model.render(messages(q)), picture(n), 0, q, SIGNALS, 9 + n) for n, q in enumerate(questions)]
-    model.is_checked = True  # the comparison with plain passes looks once more
+    monkeypatch.setattr(model, "is_checked", True)  # the comparison with plain passes looks once more
     encoded, parts = model.encode(asked), shared_encoders(model.module)
     assert [type(part).__name__ for part in parts] == PARTS[model.label]
     looks = [0] * len(parts)

@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
+from qualm.runners.contracts.models import Decoding, Request, draw_part
 from qualm.runners.inference.hf.plain import append_tokens, plain_reason, start_token
 from qualm.runners.inference.hf.sampling import uniforms
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, verification
 from tests.support.models.plain_vlm import picture
-from tests.support.models.tiny_models import PLAIN, TEMPLATES, tiny_llava
+from tests.support.models.tiny_models import PLAIN
 
 STEPS, LIMIT = 5, 1e-3
 DECODING = Decoding(STEPS, 0.9)
@@ -21,13 +20,9 @@ REASONS = {
 
 
 @pytest.fixture(scope="module", params=sorted(PLAIN))
-def model(request, tmp_path_factory):
+def model(request, family_model):
     torch.set_num_threads(1)
-    family = request.param
-    template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
-    made = hf_vlm(ModelContext(family, PLAIN[family](tmp_path_factory.mktemp(family))), **template)
-    made.load()
-    return made
+    return family_model(request.param)
 
 
 def asked(model, parts):
@@ -52,9 +47,9 @@ def generated(model, prompt, image):
     return tokens, logprobs
 
 
-def test_why_a_model_is_read_so(model, tmp_path):
+def test_why_a_model_is_read_so(model, family_model):
     assert model.plain == REASONS[model.label]
-    llava = hf_vlm(ModelContext("llava", tiny_llava(tmp_path)))
+    llava = family_model("llava")
     assert llava.plain == "" == plain_reason(llava._config)
 
 

@@ -10,8 +10,9 @@ from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelE
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.each_family import EACH_FAMILY
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain, picture
-from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
+from tests.support.models.tiny_models import PLAIN, TEMPLATES
 
 SIGNALS = tuple(name for name in PARTS if name not in ("options", "p_true_sampling"))
 QUESTIONS = ["Which is bigger ?", "What color is the cube in <image> and in <image> ?", "What ?", "<image> What is here <image>"]
@@ -50,12 +51,6 @@ class _Listing:
         return self.processor(text=text, images=[list(images[0][0])], **options)
 
 
-def loaded(family, folder):
-    made = hf_vlm(ModelContext(family, {**FAMILIES, **PLAIN}[family](folder)), template=TEMPLATES.get(family))
-    made.load()
-    return made
-
-
 def asked(model, parts, questions=QUESTIONS, n=2):
     pictures = tuple(picture(k, (40 + 30 * k, 40)) for k in range(n))
     return [
@@ -69,28 +64,27 @@ def answers(model, requests):
 
 
 @pytest.mark.parametrize("family", [*TOGETHER, *sorted({*PLAIN} - ONE_PICTURE)])
-def test_log_probabilities_are_those_of_the_whole_sequence(family, tmp_path):
-    model = loaded(family, tmp_path)
+def test_log_probabilities_are_those_of_the_whole_sequence(family, family_model):
+    model = family_model(family)
     oracle = Several(model)
     alone = family == "paligemma"
     wanted = [s for s in SIGNALS if not (alone and s in ("without_image", "without_both", "image_divergence"))]
-    for questions in (QUESTIONS[::2], QUESTIONS):
-        requests = asked(model, ("answer", draw_part(1), *wanted), questions)
-        for request, parts in zip(requests, answers(model, requests), strict=True):
-            answer = parts["answer"]
-            assert answer.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, answer.tokens), abs=LIMIT)
-            drawn = parts[draw_part(1)]
-            assert drawn.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, drawn.tokens), abs=LIMIT)
-            silent = model.render(messages("", n_images=2))
-            assert parts["without_question"].logprobs == pytest.approx(oracle.forced(silent, request.images, answer.tokens), abs=LIMIT)
-            if not alone:
-                blind = model.render(messages(" ".join(request.question.replace("<image>", "").split()), n_images=0))
-                assert parts["without_image"].logprobs == pytest.approx(oracle.forced(blind, None, answer.tokens), abs=LIMIT)
+    requests = asked(model, ("answer", draw_part(1), *wanted))
+    for request, parts in zip(requests, answers(model, requests), strict=True):
+        answer = parts["answer"]
+        assert answer.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, answer.tokens), abs=LIMIT)
+        drawn = parts[draw_part(1)]
+        assert drawn.logprobs == pytest.approx(oracle.forced(request.prompt, request.images, drawn.tokens), abs=LIMIT)
+        silent = model.render(messages("", n_images=2))
+        assert parts["without_question"].logprobs == pytest.approx(oracle.forced(silent, request.images, answer.tokens), abs=LIMIT)
+        if not alone:
+            blind = model.render(messages(" ".join(request.question.replace("<image>", "").split()), n_images=0))
+            assert parts["without_image"].logprobs == pytest.approx(oracle.forced(blind, None, answer.tokens), abs=LIMIT)
 
 
 @pytest.mark.parametrize("family", TOGETHER)
-def test_attention_on_several_pictures_is_eager_attentions_on_all_of_their_tokens(family, tmp_path):
-    model, other = loaded(family, tmp_path), loaded(family, tmp_path)
+def test_attention_on_several_pictures_is_eager_attentions_on_all_of_their_tokens(family, family_folder, family_model):
+    model, other = family_model(family), loaded_model(family_folder(family), family, template=TEMPLATES.get(family))
     other.module.set_attn_implementation("eager")
     oracle = Several(other)
     previous, share, entropy = (f"attention/all/{what}" for what in ("previous", "image_share", "image_entropy"))
@@ -111,8 +105,8 @@ def test_attention_on_several_pictures_is_eager_attentions_on_all_of_their_token
             np.testing.assert_allclose(parts[previous].states.astype(float), np.concatenate(expected), atol=HALF)
 
 
-def test_what_a_question_is_batched_with_changes_nothing(tmp_path):
-    model = loaded("llava", tmp_path)
+def test_what_a_question_is_batched_with_changes_nothing(family_model):
+    model = family_model("llava")
     requests = asked(model, ("answer", "p_yes", "without_question"))
     together, single = answers(model, requests), [answers(model, [request])[0] for request in requests]
     for one, other in zip(together, single, strict=True):
@@ -121,27 +115,26 @@ def test_what_a_question_is_batched_with_changes_nothing(tmp_path):
         assert one["without_question"].logprobs == pytest.approx(other["without_question"].logprobs, abs=LIMIT)
 
 
-def test_the_second_picture_and_the_order_are_seen(tmp_path):
-    model = loaded("llava", tmp_path)
+def test_the_second_picture_and_the_order_are_seen(family_model):
+    model = family_model("llava")
     (request,) = asked(model, ("answer",), QUESTIONS[:1])
     turned = replace(request, image=request.more[0], more=(request.image,), pixels="turned")
     first, second = (answers(model, [r])[0]["answer"].logprobs for r in (request, turned))
     assert not torch.allclose(torch.tensor(first[:1]), torch.tensor(second[:1]), atol=1e-5)
 
 
-def test_numbers_of_pictures_are_not_mixed_in_a_batch(tmp_path):
-    model = loaded("llava", tmp_path)
+def test_numbers_of_pictures_are_not_mixed_in_a_batch(family_model):
+    model = family_model("llava")
     with pytest.raises(ModelError, match="mixes requests with different numbers of images"):
         model.encode([*asked(model, ("answer",), QUESTIONS[:1]), *asked(model, ("answer",), QUESTIONS[:1], n=3)])
 
 
 @pytest.mark.parametrize("family", sorted(ONE_PICTURE))
-def test_families_of_one_picture_refuse(family, tmp_path):
-    model = hf_vlm(ModelContext(family, {**FAMILIES, **PLAIN}[family](tmp_path)), template=TEMPLATES.get(family))
-    assert "takes one image" in model.refusal(2)
+def test_families_of_one_picture_refuse(family, family_model):
+    assert "takes one image" in family_model(family).refusal(2)
 
 
-def test_a_template_that_shows_one_picture_is_refused(tmp_path):
+def test_a_template_that_shows_one_picture_is_refused(family_folder):
     text = "{% for c in m['content'] %}{% if c['type'] == 'text' %}{{ c['text'] }}{% endif %}{% endfor %}"
     once = "{% for m in messages %}{% if m['content'][0]['type'] == 'image' %}<image>{% endif %}" + text + "{% endfor %}"
-    assert "1 marks of images" in hf_vlm(ModelContext("llava", FAMILIES["llava"](tmp_path)), template=once).refusal(2)
+    assert "1 marks of images" in hf_vlm(ModelContext("llava", family_folder("llava")), template=once).refusal(2)
