@@ -151,6 +151,9 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
     raise MissingImageError(f"{where}: expected its image at {' or '.join(places):.500} within {source}, found none", places)
 
 
+_JPEG_END, _PNG_END = b"\xff\xd9", b"IEND\xaeB`\x82"
+
+
 def check_image(data: bytes, where: str) -> bytes:
     """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError.
 
@@ -165,13 +168,17 @@ def check_image(data: bytes, where: str) -> bytes:
         raise AdapterError(f"{where}: an image too large to be shown to a model: {error}") from error
     except pictures.PictureError as error:
         raise AdapterError(f"{where}: expected an image, got {len(data):,} bytes that cannot be read as one: {data[:16]!r}") from error
-    if (kind == "PNG" and b"IEND" not in data) or (kind == "JPEG" and b"\xff\xd9" not in data[-4096:] and not _is_whole(data)):
+    if (kind == "PNG" and _PNG_END not in data) or (kind == "JPEG" and not _is_whole_jpeg(data)):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data
 
 
-def _is_whole(data: bytes) -> bool:
-    """Return whether all pixels of an image file decode; other data may follow them, such as a phone's short video."""
+def _is_whole_jpeg(data: bytes) -> bool:
+    """Return whether a JPEG's end mark follows its pixels; a phone's short video may follow."""
+    if _JPEG_END in data.rstrip(b"\0")[-4096:]:
+        return True
+    if _JPEG_END not in data[data.rfind(b"\xff\xda") :]:
+        return False
     try:
         pictures.decoded(data)
     except pictures.PictureError:

@@ -228,7 +228,11 @@ def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
 def _q(value: Any) -> str:
     """Return a value as JSON that is YAML on one line."""
     # YAML ends a line at some characters that JSON leaves as they are, and allows no control characters.
-    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]",
+        lambda match: f"\\u{ord(match[0]):04x}",
+        json.dumps(value, ensure_ascii=False),
+    )
 
 
 def _clean(text: str) -> str:

@@ -25,10 +25,10 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     starts = [i for i, match in enumerate(matches) if match and match[1] == "A"]
     for start in reversed(starts):
         options: list[str] = []
-        for line, match in zip(lines[start:], matches[start:], strict=True):
-            if match is not None and match[1] == LETTERS[len(options) : len(options) + 1]:
+        for i in range(start, len(lines)):
+            if (match := matches[i]) is not None and match[1] == LETTERS[len(options) : len(options) + 1]:
                 options.append(match[2])
-            elif line.strip():
+            elif lines[i].strip():
                 break
         if len(options) > 1:
             return "\n".join(lines[:start]).strip(), tuple(options)

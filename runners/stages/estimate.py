@@ -25,7 +25,7 @@ KIND = StageKind(
     colour="#54a24b",
 )
 
-MAX_ANSWERS = 50_000
+GROUP_ANSWERS = 50_000
 """Greedy answers that are handed to an estimator together, more or less: whole files."""
 
 
@@ -43,11 +43,11 @@ def run(stage: Stage) -> None:
 
 
 def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Yield lists of consecutive blocks with MAX_ANSWERS answers or more; the last may have fewer."""
+    """Yield lists of consecutive blocks with GROUP_ANSWERS answers or more; the last may have fewer."""
     group: list[Block] = []
     for block in blocks:
         group.append(block)
-        if sum(len(b.ids) for b in group) >= MAX_ANSWERS:
+        if sum(len(b.ids) for b in group) >= GROUP_ANSWERS:
             yield group
             group = []
     if group:

@@ -32,10 +32,14 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
 _CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
 _QUOTED = re.compile(r'"[^"\n]*"|(?<![\w.])\'[^\'\n]{1,60}\'(?!\w)|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
 _QUOTE = " qqq "
-_ALL_QUOTED = re.compile(
-    r"""^\W*?((?:(?:my|the) )?(?:final )?(?:answer|response)(?: is)?\s*:?\s*)?["“«„「']([^"“”«»„「」\n]+)["”“»」']\.?\s*$""", re.IGNORECASE
-)
+MAX_QUOTED = 200
+"""Characters of a reply that may be one quotation."""
+_ALL_QUOTED = re.compile(r"""["“«„「']([^"“”«»„「」\n]+)["”“»」']\.?""")
 """A reply that is one quotation."""
+_OF_WORDS = re.compile(
+    r"\b(?:movie|film|song|book|album|show|play|poem|game|band|quot(?:e|ation)|phrase|saying|speech|lyrics?|bubble|answer|named?|called|titled)\b"
+)
+"""Questions whose answer may be a title or a saying."""
 _FULL = {"m": "am", "re": "are", "s": "is", "ve": "have", "ll": "will"}
 _NO_DOUBT = re.compile(
     r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
@@ -378,7 +382,9 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
     [True, False]
     """
     parsed = read_question(question, tuple(choices))
-    plain = _plain(text if parsed.is_text else _ALL_QUOTED.sub(_unquoted, text))
+    may_be_quoted = len(text) < MAX_QUOTED and not (parsed.is_text or _OF_WORDS.search(parsed.text))
+    quoted = _ALL_QUOTED.fullmatch(text.strip()) if may_be_quoted else None
+    plain = _plain(quoted[1] if quoted else text)
     said, announced = _announced(plain)
     clauses = _clauses(said, parsed)
     abstains = _abstains(clauses, parsed, announced)
@@ -386,12 +392,6 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
         return ReplyAbstention(abstains, False)
     everything = clauses if said == plain else _clauses(plain, parsed)
     return ReplyAbstention(False, any(_hedges(clause) for clause in everything))
-
-
-def _unquoted(reply: re.Match[str]) -> str:
-    """Return a quoted reply without quotation marks; unchanged if it is a title ("Nobody's Diner")."""
-    words = reply[2].split()
-    return reply[0] if len(words) > 1 and all(word[:1].isupper() for word in words) else f"{reply[1] or ''}{reply[2]}"
 
 
 def _plain(text: str) -> str:

@@ -39,7 +39,8 @@ _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "augu
 _MONTH = "|".join(f"{month}|{month[:3]}" for month in _MONTHS) + "|sept"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?(?!\d)"
 _DATE = re.compile(
-    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY}|(?=,? \d)))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b"
+    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY}|(?=,? \d)))(?:,? (\d{{4}})\b)?"
+    rf"|\b(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}})\b"
     r"|(?<![\w/.-])(\d{1,2})(?P<between>[/.-])(\d{1,2})(?P=between)(\d{4})(?![\w/-])",
     re.IGNORECASE,
 )
@@ -248,7 +249,9 @@ def _dates_by_year(text: str) -> str:
 
     def by_year(match: re.Match[str]) -> str:
         readings = _readings_of_date(match)
-        return readings.pop() if len(readings) == 1 else match[0]
+        if len(readings) == 2:  # written alike they are equal, whatever their order
+            return "/".join(part.lstrip("0") for part in re.split(r"[/.-]", match[0]))
+        return readings.pop() if readings else match[0]
 
     return _DATE.sub(by_year, text)
 
@@ -265,12 +268,14 @@ def _readings_of_date(match: re.Match[str]) -> set[str]:
 
 
 def _may_state_date(text: str, references: Sequence[Sequence[str]]) -> bool:
-    """Return whether a text's date equals a reference only in one of two orders, as 03/05/2020."""
+    """Return whether a text's only date equals a reference in one of two orders, as 03/05/2020."""
     stated = [_readings_of_date(match) for match in _DATE.finditer(text)]
-    for reference in map(" ".join, references) if stated else ():
+    if len(stated) != 1 or re.search(r"\bnot\b|n't\b", text):
+        return False
+    for reference in map(" ".join, references):
         match = _DATE.fullmatch(reference)
         expected = _readings_of_date(match) if match else {reference}
-        if any(dates & expected and len(dates | expected) > 1 for dates in stated):
+        if stated[0] & expected and len(stated[0] | expected) > 1:
             return True
     return False
 

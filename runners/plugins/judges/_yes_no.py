@@ -80,9 +80,8 @@ _LAST = re.compile(
 _NEGATED_START = re.compile(
     r"not (?:at all|really|that i (?:can|could) (?:see|tell|find)|as far as i can (?:see|tell)|true|correct|right|so|exactly|quite|"
     r"in (?:the|this) (?:image|picture|photo))\b|"
-    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely|apparently|evidently|seemingly) not\b|by no means\b|"
+    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely|apparently|evidently|seemingly),? not?\b|by no means\b|"
     r"nothing of the (?:sort|kind)\b|"
-    r"(?:absent|(?:it(?:'s| is) )?not (?:present|seen|shown|there)|none (?:visible|seen|present|at all))\b(?=\W*$)|"
     r"(?:(?:it|that) (?:appears|seems)|i (?:think|believe|guess)) not\b(?=\W*$)|"
     r"(?:it )?(?:does not|doesn't) (?:look|seem|appear)(?: so| like it| to be(?: so| the case)?)\b(?=\W*$)|"
     r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is definitely| seems)? ?(?:not|"
@@ -213,7 +212,7 @@ def restated(question: str, text: str) -> YesNo:
 def _leading_yes_or_no(plain: str) -> YesNo:
     """Return "yes" or "no" if a reply opens with it or its like, after fillers; else None."""
     start = re.sub(
-        r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
+        r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i(?: woul|')d say|i guess)(?! so| not\W*$)|probably|maybe|"
         r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",
         "",
         plain,

@@ -150,7 +150,7 @@ def test_a_data_set_without_draws_has_no_rows_of_their_estimators(world):
 def test_rows_depend_on_themselves_alone_and_arrive_in_order(world, monkeypatch):
     estimators = [ref("deg_mat", nli="lexical"), ref("luq", nli="lexical"), ref("perplexity")]
     whole = run(world, *estimators)[1]
-    monkeypatch.setattr(estimate, "MAX_ANSWERS", 1)
+    monkeypatch.setattr(estimate, "GROUP_ANSWERS", 1)
     apart = run(world, *estimators)[1]
     assert list(whole.items()) == list(apart.items())
 

@@ -139,14 +139,22 @@ def test_the_final_answer_counts():
     assert is_refusal("A is near, B is far.\n\nAnswer: cannot be determined", question)
 
 
-@pytest.mark.parametrize("reply", ['"I don\'t know."', "“Unknown”", "'No idea'", 'Answer: "Not sure"', 'The answer is "I cannot tell."'])
-def test_an_abstention_in_quotation_marks_abstains_unless_a_text_is_asked_for(reply):
+@pytest.mark.parametrize("reply", ['"I don\'t know."', "“Unknown”", "'No idea'", '"I cannot tell."'])
+def test_an_abstention_in_quotation_marks_abstains_unless_words_are_asked_for(reply):
     assert is_refusal(reply, "Who is in the photo?")
-    assert not is_refusal(reply, "What does the sign say?")
+    assert not any(is_refusal(reply, question) for question in ("What does the sign say?", "Which song is playing?", "What is his answer?"))
 
 
-@pytest.mark.parametrize(
-    "reply", ['"John"', '"Unknown" by Smith', '"Nobody\'s Diner"', 'The poster says "unknown"', '"Not sure" and "John"']
-)
+@pytest.mark.parametrize("reply", ['"John"', '"Unknown" by Smith', 'The poster says "unknown"', '"Not sure" and "John"'])
 def test_a_quotation_within_an_answer_is_no_abstention(reply):
     assert not is_refusal(reply, "Who is in the photo?")
+
+
+@pytest.mark.parametrize("reply", ['"No Country for Old Men"', '"Nobody\'s Diner"', '"Nothing Compares 2 U"'])
+def test_a_quoted_title_is_an_answer(reply):
+    assert not any(is_refusal(reply, question) for question in ("Which movie is this?", "What is the name of the bar?"))
+
+
+def test_a_loop_of_apostrophes_is_soon_read():
+    is_refusal("'" * 20_000 + "x", "What color is it?")
+    is_refusal("' " * 10_000 + "x", "What color is it?")
