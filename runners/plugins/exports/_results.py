@@ -160,7 +160,7 @@ def format_value(value: Value, digits: int, minus: str = "-") -> tuple[str, str]
 
 @dataclass(frozen=True)
 class Marks:
-    """How a table or figure marks best values, ties and intervals, in words."""
+    """Words by which a table or figure marks best values, ties and intervals."""
 
     best: str = "Bold"
     tied: str = "†"
