@@ -195,11 +195,10 @@ def _has_minimum(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]
 
 def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats) -> Floats:
     odds = fit[:, :1] * x + fit[:, 1:]
-    # log(1 + exp(odds)); `np.logaddexp` takes three times as long.
-    softplus = np.maximum(odds, 0.0) + np.log(1 + np.exp(-np.abs(odds)))
-    return np.asarray((weights * softplus).sum(axis=1) - fit[:, 0] * goal[0] - fit[:, 1] * goal[1])
+    return np.asarray((weights * np.logaddexp(0.0, odds)).sum(axis=1) - fit[:, 0] * goal[0] - fit[:, 1] * goal[1])
 
 
 def _expit(odds: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # to 0
-        return np.asarray(1 / (1 + np.exp(-odds)))
+    from scipy.special import expit
+
+    return np.asarray(expit(odds))
