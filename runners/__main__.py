@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
     guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
-    from qualm.registry.formats.disk_errors import explain_error, is_disk_error
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.registry import PluginError
+    from qualm.registry.system.disk_errors import explain_error, is_disk_error
     from qualm.registry.system.dvc_files import DvcStateError
     from qualm.registry.system.failures import log_error, print_traceback, summarize_error
     from qualm.registry.text import ProjectError

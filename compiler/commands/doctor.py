@@ -18,7 +18,7 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
 from qualm.registry.entries.lock import FetchError
-from qualm.registry.formats import textfiles
+from qualm.registry.system import textfiles
 from qualm.registry.system.versions import describe_versions
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse, relative_name
-from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explain_error
+from qualm.registry.system import atomic, textfiles
+from qualm.registry.system.disk_errors import explain_error
 from qualm.runners.review.knobs import format_strength
 
 SECTION = "perturbations"

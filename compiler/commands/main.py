@@ -22,14 +22,14 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
-from qualm.registry.formats.disk_errors import explain_error
-from qualm.registry.formats.textfiles import TextFileError
 from qualm.registry.places import project_root
 from qualm.registry.plugins.registry import PluginError
+from qualm.registry.system.disk_errors import explain_error
 from qualm.registry.system.dvc_files import DvcStateError
 from qualm.registry.system.failures import TRACEBACK, log_error, summarize_error
 from qualm.registry.system.git import GitError
 from qualm.registry.system.guard import guard
+from qualm.registry.system.textfiles import TextFileError
 from qualm.runners.runtime.settings import SettingsError
 
 

@@ -8,7 +8,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec import sentences as say
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.registry.text import print_json
 
 

@@ -23,9 +23,9 @@ from qualm.compiler.spec.errors import ProjectError, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, Resolved
 from qualm.compiler.viewing.serving import OPENING, login_name, until_stopped
-from qualm.registry.formats import atomic
+from qualm.registry.parameters import to_lists
 from qualm.registry.plugins.column_names import CONTEXT
-from qualm.runners.runtime.parameters import to_lists
+from qualm.registry.system import atomic
 
 if TYPE_CHECKING:
     from qualm.runners.review.bench import Bench, Respondent

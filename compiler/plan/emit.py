@@ -18,7 +18,7 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.plot_templates import templates
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry import SPEC_STAGE
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.contracts.stages import stage_kind
 
 LAUNCHER = "specs/run.py"

@@ -16,11 +16,11 @@ from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.compiler.spec.resolved import DataUse, ModelUse, PairSetUse, Resolved
-from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
+from qualm.registry.plugins.engine_versions import split_by_version
 from qualm.registry.plugins.registry import DVC_IGNORES, ROOT, Plugin
+from qualm.registry.system import textfiles
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
-from qualm.runners.runtime.code_digest import split_by_version
 
 MAX_STAGES = 100
 """Maximum number of stages before each model gets one stage for all datasets, as DVC's cost grows with the square."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
+from qualm.registry.entries.model_folders import revision_fault
 from qualm.registry.system.dvc_files import cache_folder, find_dvc_file
 from qualm.registry.system.dvc_objects import holds
-from qualm.runners.inference.hf.folder import revision_fault
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.spec.errors import Position, Problem, SpecError
 from qualm.compiler.spec.resolved import Resolved
-from qualm.registry.formats.file_names import problem_on_windows
+from qualm.registry.system.file_names import problem_on_windows
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.plugin_ref import artifact_path
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining_name
+from qualm.registry.parameters import to_mappings
 from qualm.registry.plugins.column_names import LABELLED
 from qualm.runners.contracts.stages import stage_kind
-from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import imports
+from qualm.registry.system import atomic, textfiles
 
 FILE = Path(".qualm", "imports.json")
 MAX_KEPT_ENTRIES = 5_000

@@ -18,10 +18,10 @@ from qualm.compiler.spec.json_schema import write_schema
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import read_run_wide, resolve_file
 from qualm.compiler.spec.resolved import Resolved
-from qualm.registry.formats import atomic
 from qualm.registry.machine import WINDOWS
 from qualm.registry.places import is_checkout, project_root
 from qualm.registry.plugins.registry import NAME_PATTERN
+from qualm.registry.system import atomic
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 

@@ -16,6 +16,7 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.spec import sentences as say
 from qualm.registry import DRAWS, SHOWN_DRAWS
+from qualm.registry.parameters import to_lists, to_mappings
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import get
@@ -23,7 +24,6 @@ from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, draw_of, famil
 from qualm.runners.data.refusal import refusal
 from qualm.runners.runtime.code_digest import Engine, find_engine
 from qualm.runners.runtime.libraries import are_equal_versions
-from qualm.runners.runtime.parameters import to_lists, to_mappings
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import ANSWERS, read_record
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from qualm.compiler.spec import sentences as say
 from qualm.registry.entries.published_models import Published, published
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.model_configs import plain_reason
+from qualm.registry.system import textfiles
 
 BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 """Bytes of one weight."""

@@ -19,10 +19,10 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
+from qualm.registry.entries.model_folders import revision_fault
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import SERVER
-from qualm.runners.inference.hf.folder import revision_fault
 from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")

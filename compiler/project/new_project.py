@@ -11,8 +11,8 @@ from pathlib import Path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
+from qualm.registry.system import textfiles
 from qualm.registry.system.dvc_files import read_dvc_file
 from qualm.registry.system.dvc_objects import listing, object_path
 

@@ -12,8 +12,8 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.json_schema import FIRST_LINE, write_schema
 from qualm.compiler.spec.yaml_positions import load
-from qualm.registry.formats import atomic
 from qualm.registry.plugins.registry import NAME_PATTERN, NAME_RULE
+from qualm.registry.system import atomic
 
 TEMPLATE = """\
 qualm: 1

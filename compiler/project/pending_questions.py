@@ -37,8 +37,8 @@ def _read(
         return None
     import pyarrow.parquet as pq
 
+    from qualm.registry.parameters import to_lists
     from qualm.runners.data.splits import ASKED_BY, split_rule
-    from qualm.runners.runtime.parameters import to_lists
     from qualm.runners.runtime.stage import StageError
 
     tables: list[pa.Table] = []

@@ -16,9 +16,9 @@ from typing import Any
 from qualm.compiler.project.model_sizes import BYTES, Size
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import SHOWN_DRAWS
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.internals import ATTENTION, EVIDENCE, GRADIENT, INFORMATION, is_internal, parse_internal
 from qualm.registry.plugins.registry import MAX_NUMBER
+from qualm.registry.system import textfiles
 
 PROMPT = 64
 """Tokens of a question and of the chat template around it."""

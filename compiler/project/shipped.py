@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.formats import atomic, textfiles
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins.registry import PROMPT_PATTERN, PROMPTS
+from qualm.registry.system import atomic, textfiles
 
 SPECS = PACKAGE / "specs"
 _COMMANDS = "fetch|run|plan|validate|show|stats|verify|strength|judges|power|prompt|compile|graph|export|cite|share|view"

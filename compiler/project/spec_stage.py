@@ -18,7 +18,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec import sentences as say
 from qualm.registry import SPEC_STAGE
-from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system import atomic, textfiles
 
 
 def run_spec_stage(project: Project, spec: str) -> int:

@@ -18,12 +18,12 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.formats import atomic
+from qualm.registry.parameters import to_lists
+from qualm.registry.system import atomic
 from qualm.registry.system.dvc_files import cache_folder, parse_lock, read_config
 from qualm.registry.system.dvc_objects import damaged_objects, holds, link, listing, object_path
 from qualm.registry.system.dvc_remote import RemoteStore
 from qualm.registry.system.git import output, refusal
-from qualm.runners.runtime.parameters import to_lists
 
 if TYPE_CHECKING:
     from qualm.runners.results.results import Results

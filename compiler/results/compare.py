@@ -19,10 +19,10 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare, Interval
 from qualm.registry import CLEAN
+from qualm.registry.parameters import nested_paths
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
 from qualm.registry.text import print_json
-from qualm.runners.runtime.stage import nested_paths
 from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import ALL, CLEAN, MACRO
-from qualm.registry.formats import textfiles
+from qualm.registry.system import textfiles
 from qualm.registry.system.git import output
 
 Key = tuple[str, str, str, str]

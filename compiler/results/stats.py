@@ -15,7 +15,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.formats import textfiles
+from qualm.registry.system import textfiles
 from qualm.registry.system.console import Console
 from qualm.registry.system.tables import plain_table
 from qualm.registry.text import print_json

@@ -15,9 +15,9 @@ from qualm.compiler.project.inference import estimate
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.run.session import visible_gpus
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.formats import atomic
 from qualm.registry.machine import total_memory, usable_cores
 from qualm.registry.plugins.extras import install_line, is_installed
+from qualm.registry.system import atomic
 from qualm.runners.inference.resources import HERE, MEMORY
 from qualm.runners.runtime.settings import Settings
 

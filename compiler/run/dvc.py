@@ -19,7 +19,7 @@ import platformdirs
 import psutil
 import yaml
 
-from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system import atomic, textfiles
 from qualm.registry.system.dvc_files import read_config
 from qualm.runners.runtime.die_with_parent import die_with_parent, is_running
 

@@ -22,12 +22,12 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
-from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import Plugin, PluginError
+from qualm.registry.system import atomic, textfiles
+from qualm.registry.system.disk_errors import explain_error
 from qualm.registry.system.git import head_commit
 
 if TYPE_CHECKING:

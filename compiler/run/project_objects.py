@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qualm.registry.formats.textfiles import is_file, read_bytes
 from qualm.registry.system.dvc_files import DvcStateError, cache_folder, parse_dvc_file, parse_lock, read_run
 from qualm.registry.system.dvc_objects import listing
 from qualm.registry.system.git import file_contents, git
+from qualm.registry.system.textfiles import is_file, read_bytes
 
 HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--no-renames", "--format=")
 """Log of all commits of branches, tags and remotes, every side of every merge, without DVC's experiments."""

@@ -25,11 +25,11 @@ from qualm.compiler.run.recomputation import AnswerSelection, Recomputation
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.formats import atomic
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system import atomic
 from qualm.registry.system.console import Console
 from qualm.registry.system.dvc_files import cache_folder
 from qualm.registry.system.failures import TRACEBACK
+from qualm.registry.system.locks import ProcessLock
 from qualm.registry.text import format_size
 from qualm.runners.runtime.die_with_parent import lifeline_environment
 from qualm.runners.runtime.run_times import write_times

@@ -12,13 +12,13 @@ from qualm.compiler.spec.resolved import ModelUse, ProbeUse, Resolved
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import DRAWS
 from qualm.registry.entries.published_models import published
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
 from qualm.registry.plugins.internals import given_by, is_internal
 from qualm.registry.plugins.model_configs import unavailable_columns
 from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.registry import PluginError
+from qualm.registry.system import textfiles
 from qualm.runners.runtime.server_presets import unsupported_reason
 
 

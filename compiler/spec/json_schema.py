@@ -10,10 +10,10 @@ from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import takes_list
 from qualm.registry.entries import card as cards
-from qualm.registry.formats import atomic
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
 from qualm.registry.plugins.validation import validator
+from qualm.registry.system import atomic
 
 SCHEMA = "spec.schema.json"
 FIRST_LINE = f"# yaml-language-server: $schema=./{SCHEMA}\n"

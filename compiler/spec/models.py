@@ -13,11 +13,11 @@ from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.resolved import FinetuneUse, ModelUse
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry.formats import textfiles
+from qualm.registry.entries.model_folders import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import Artifact, DatasetName, ModelName, Plugin
-from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
-from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
+from qualm.registry.system import textfiles
+from qualm.runners.prompts.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.prompts.thinking import ThinkingError, complete_thinking, parse_thinking
 from qualm.runners.runtime.server_presets import PRESETS, Preset, find_unsupported
 

@@ -12,8 +12,8 @@ from qualm.compiler.spec.errors import Problem, nearest, quoted
 from qualm.compiler.spec.language import Prompt, WrittenExample
 from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.registry import NAME_PATTERN, PROMPTS
+from qualm.registry.system import textfiles
 from qualm.runners.prompts.question import ANSWER_FORMATS, PLACEHOLDER, PLACEHOLDERS
 from qualm.runners.prompts.templates import PromptError, read_prompt
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from qualm.compiler.spec.errors import Position, Problem, Problems, SpecError, quoted
-from qualm.registry.formats.textfiles import TextFileError, is_file, read_text
+from qualm.registry.system.textfiles import TextFileError, is_file, read_text
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 200_000

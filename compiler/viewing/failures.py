@@ -13,9 +13,9 @@ from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN, option_label
+from qualm.registry.parameters import nested_paths
 from qualm.registry.system.console import Console
 from qualm.registry.text import print_json
-from qualm.runners.runtime.stage import nested_paths
 
 MAX_TEXT = 500
 """Characters of a question or answer that are printed."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from qualm.compiler.run.follow import Tail
 from qualm.compiler.run.run import RUN_LOCK
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 from qualm.registry.text import masked
 from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.spending import FOLDER, Ledger

@@ -13,9 +13,9 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.site import SCRIPTS, SINGLE, Site, SitePart, data_file
-from qualm.registry.formats import atomic
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
+from qualm.registry.system import atomic
 
 MAX_ANSWERS_PER_SCAN = 16_000
 """Answers whose details are read together, with one scan of the tables."""

@@ -22,9 +22,9 @@ from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry import baseline_model
 from qualm.registry.entries import lock
 from qualm.registry.entries.card import CardError, load_card
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.sample import CLEAN
+from qualm.registry.system import textfiles
 from qualm.runners import reporting
 from qualm.runners.reporting.load import model_orders
 from qualm.runners.results.results import Results

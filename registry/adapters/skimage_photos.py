@@ -12,9 +12,9 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_records
-from qualm.registry.formats.textfiles import read_bytes
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system.textfiles import read_bytes
 
 ASSETS = ("skimage_photos.jsonl",)
 EXTRA = "photographs"

@@ -25,14 +25,14 @@ from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
 from qualm.registry.entries.growth import Recount, parse_card, recounts, rewrite_counts
 from qualm.registry.entries.layout import Inspection, inspect, is_named, map_in_order
-from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
-from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
-from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.plugins.imports import PROJECT
 from qualm.registry.plugins.registry import get
+from qualm.registry.system import atomic
+from qualm.registry.system.disk_errors import DISK_FULL, explain_error
 from qualm.registry.system.dvc_files import cache_folder, read_config, read_dvc_file
 from qualm.registry.system.dvc_objects import folder_md5, hash_path, holds, open_repo
+from qualm.registry.system.locks import ProcessLock
 from qualm.registry.text import quoted
 
 _GIT = re.compile(

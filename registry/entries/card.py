@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shorten, warn
 from qualm.registry.places import PACKAGE, project_folder, project_root
 from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
+from qualm.registry.system.textfiles import TextFileError, parse_yaml, read_text, shorten, warn
 from qualm.registry.text import quoted
 from qualm.registry.where import WhereError, is_subset_name, parse
 

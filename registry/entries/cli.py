@@ -25,7 +25,7 @@ from qualm.registry.entries.printing import (
     report,
     row,
 )
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.registry.text import complain, plain, print_json
 
 app = typer.Typer(

@@ -20,8 +20,8 @@ import httpx
 
 from qualm.registry.entries import sentences as say
 from qualm.registry.entries.lock import FetchError
-from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explain_error
+from qualm.registry.system import atomic, textfiles
+from qualm.registry.system.disk_errors import explain_error
 from qualm.registry.text import format_size, quoted
 
 PART, TAG = ".part", ".part-etag"

@@ -11,9 +11,9 @@ from typing import Literal
 
 from qualm.registry.entries.card import Card, CardError, card_names, load_card
 from qualm.registry.entries.layout import Inspection, inspect
-from qualm.registry.formats.textfiles import warn
 from qualm.registry.system.dvc_files import DvcStateError, cache_folder, has_default_remote, local_remote, read_dvc_file
 from qualm.registry.system.dvc_objects import folder_md5, hash_files, hash_path, holds, listing
+from qualm.registry.system.textfiles import warn
 
 DATA = Path("registry/data")
 

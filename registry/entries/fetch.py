@@ -17,10 +17,10 @@ from qualm.registry.entries.download import RemoteFile, announced_size, bytes_so
 from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.layout import is_named
 from qualm.registry.entries.lock import FetchError
-from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
-from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.plugins.commits import COMMIT
+from qualm.registry.system import atomic
+from qualm.registry.system.locks import ProcessLock
 
 FOLDER = Path(".qualm/fetched")
 MAX_OUTER_FOLDERS = 2

@@ -10,7 +10,7 @@ import yaml
 
 from qualm.registry.entries.card import Card
 from qualm.registry.entries.layout import inspect, matches
-from qualm.registry.formats import textfiles
+from qualm.registry.system import textfiles
 
 MARK = "# Written by `qualm data new`"
 """The first words of a card of one's own; the counts of other cards are those of a release."""

@@ -24,10 +24,10 @@ from qualm.registry.adapters._pictures import cell_content
 from qualm.registry.adapters._table_pictures import POINTER
 from qualm.registry.entries.layout import JUNK, matches
 from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
-from qualm.registry.formats.file_names import SHARD, missing_shards
 from qualm.registry.formats.json_stream import JsonStreamError, members, values
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.formats.text_tables import TextTableError, rows
+from qualm.registry.system.file_names import SHARD, missing_shards
 from qualm.registry.text import list_in_text, one_line
 
 TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")

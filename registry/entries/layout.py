@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from qualm.registry.entries.card import Card, Files
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
-from qualm.registry.formats.file_names import missing_shards
 from qualm.registry.machine import usable_cores
 from qualm.registry.system.dvc_objects import is_cached
+from qualm.registry.system.file_names import missing_shards
 from qualm.registry.text import quoted
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}

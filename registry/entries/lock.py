@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system import atomic, textfiles
 
 FILE = Path("registry/fetch.lock")
 BRANCH = "main"

@@ -14,13 +14,13 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.entries.card import SLUG, SLUG_RULE, CardError, card_names, load_card
 from qualm.registry.entries.infer_columns import NewCardError, Proposal, list_names
 from qualm.registry.entries.layout import matches
-from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system import atomic
 from qualm.registry.text import one_line
 
 LINE_WIDTH = 130

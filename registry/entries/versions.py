@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qualm.registry.entries.entries import DATA, EntryError, find
-from qualm.registry.formats.textfiles import is_file, read_text
 from qualm.registry.system.dvc_files import DvcStateError, cache_folder, local_remote, parse_dvc_file, parse_lock
 from qualm.registry.system.dvc_objects import folder_md5, hash_files, is_damaged, listing, object_path
 from qualm.registry.system.git import output, refusal
+from qualm.registry.system.textfiles import is_file, read_text
 
 _DIGEST = 6
 """Characters from which on a digest is taken for one."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from qualm.registry.formats.json_stream import not_utf8
-from qualm.registry.formats.textfiles import is_file
+from qualm.registry.system.textfiles import is_file
 
 MAX_CELL = 64 * 2**20
 """The longest cell, and line, that is read, in characters: an image of 48 MB in base64."""

@@ -7,7 +7,8 @@ change beyond rounding: everything computed under the version before is then rec
 A plugin counts by its content unless `PLUGINS` lists it. Scores and reports have no version: the content of their code counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from qualm.registry.plugins.registry import KINDS, installed_plugin
@@ -115,3 +116,26 @@ def versioned_kinds(module: str) -> tuple[str, ...] | None:
     if package in _PACKAGES:
         return PLUGINS.get(_PACKAGES[package], {}).get(name)
     return None if module.startswith("qualm.project.") else ()
+
+
+def split_by_version(
+    modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
+) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
+    """Return (our KIND/NAME plugins, version by kind of answer, files hashed by content).
+
+    Args:
+        modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.
+        files: files of all modules behind them, by name.
+        kinds: kinds of answers that they compute beside those of plugins.
+
+    Returns:
+        Our own plugins as `KIND/NAME`, versions by kind of answer, and the remaining files.
+    """
+    # Adding or removing an empty `__init__.py` changes nothing.
+    files = {name: path for name, path in sorted(files.items()) if path.name != "__init__.py" or path.stat().st_size}
+    asked = [(module, plugin) for module in sorted({*modules, *files}) if (plugin := plugin_of(module)) and plugin[0] in FOLDERS]
+    kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned_kinds(module) or FOLDERS[folder])}
+    if not kinds:
+        return (), {}, files
+    plugins = tuple("/".join(plugin) for module, plugin in asked if versioned_kinds(module) and not plugin[1].startswith("_"))
+    return plugins, {kind: VERSIONS[kind] for kind in sorted(kinds)}, {n: path for n, path in files.items() if versioned_kinds(n) is None}

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import KINDS, ROOT, Plugin, PluginError, UnknownPluginError
+from qualm.registry.system import textfiles
 
 NAMES = "registry/entries/names.yaml"
 

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from qualm.registry.formats import textfiles
 from qualm.registry.places import project_root
 from qualm.registry.plugins.registry import KINDS
+from qualm.registry.system import textfiles
 
 PROJECT = "qualm.project"
 """The package of a project's own plugins: `qualm.project.metrics.NAME`."""

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, 
 from annotated_types import Gt, Len, Predicate
 
 from qualm.registry import MODALITIES
-from qualm.registry.formats.textfiles import shorten
 from qualm.registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
 from qualm.registry.plugins.extras import EXTRAS
 from qualm.registry.plugins.validation import fits
+from qualm.registry.system.textfiles import shorten
 
 T = TypeVar("T")
 _NOTHING: Any = MappingProxyType({})

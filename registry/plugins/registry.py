@@ -23,11 +23,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 
-from qualm.registry.formats import textfiles
-from qualm.registry.formats.textfiles import shorten, warn
 from qualm.registry.places import PACKAGE, project_folder
 from qualm.registry.plugins.protocols import faults
 from qualm.registry.plugins.validation import fits, validator
+from qualm.registry.system import textfiles
+from qualm.registry.system.textfiles import shorten, warn
 
 ROOT = PACKAGE
 """Folder of our own packages; a project's plugins are in the same folders of the project."""

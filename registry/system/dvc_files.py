@@ -12,8 +12,8 @@ import yaml
 from pydantic import Field, NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from qualm.registry.formats import textfiles
-from qualm.registry.formats.textfiles import NoFileError, TextFileError
+from qualm.registry.system import textfiles
+from qualm.registry.system.textfiles import NoFileError, TextFileError
 
 
 class DvcStateError(Exception):

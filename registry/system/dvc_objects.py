@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system import atomic, textfiles
 from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, dvc_errors
 
 DAMAGED = Path(".qualm/damaged")

@@ -9,7 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.registry.system.versions import describe_versions
 
 TRACEBACK = "QUALM_TRACEBACK"

@@ -7,8 +7,8 @@ from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
 
-from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
+from qualm.registry.system import textfiles
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm import __version__
-from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.plausible import MIN_LOGPROB, ROUNDING_TOLERANCE
+from qualm.registry.system import atomic
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.refusal import REFUSED
 from qualm.runners.data.segments import Segments, write_time

@@ -23,11 +23,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from qualm.registry.formats import atomic
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
-from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.registry.sample import IMAGES
+from qualm.registry.system import atomic
+from qualm.registry.system.textfiles import TextFileError, read_text
 from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw_agreement, wilson
 from qualm.runners.runtime.records import iterate_rows
 

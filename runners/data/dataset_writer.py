@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from qualm.registry.adapters import AdapterError, ImageConversionCounts, find_problem
-from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.registry import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.registry.system import atomic
 from qualm.runners.data.rows import as_row, as_sample, with_provenance
 from qualm.runners.data.selection import StageSelection
 from qualm.runners.runtime.progress import progress

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from qualm.registry.formats import atomic
 from qualm.registry.plugins.internals import parse_internal
+from qualm.registry.system import atomic
 from qualm.runners.runtime.records import RecordError
 
 GROUP_BYTES = 16 * 2**20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 
 REFUSED = "refused.json"
 """File in a store's folder that forbids the use of its answers and says why."""

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.sample import Sample
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.runtime.stage import LOCAL, Stage
 
 _FIELDS = tuple(f.name for f in fields(Sample))

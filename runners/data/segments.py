@@ -4,7 +4,7 @@ A segment is a header with the SHA-256 of the rest, then an Arrow stream. It app
 fsync, its name is unique, and it is never changed afterwards; so nobody needs a lock, not even over NFS, and a process
 sees what others wrote by listing the folder again. A file that fails its checksum is as good as absent.
 
-States of a file, by its name: hidden (`qualm.registry.formats.atomic`: being written), `NAME.segment`, `NAME.damaged` (set aside),
+States of a file, by its name: hidden (`qualm.registry.system.atomic`: being written), `NAME.segment`, `NAME.damaged` (set aside),
 `NAME.retired` (all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 
 MAGIC = b"qualm segment 2\n"
 HEAD = 128

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_of, draw_part, internal_of, subjects_of
 from qualm.runners.inference.keys import UNKNOWN, stored_keys
 from qualm.runners.inference.requests import Place

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import create_folder
+from qualm.registry.system import atomic
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.servers.batch_api import MAX_BYTES, Outcome, parse_outcome, read_outcomes
 from qualm.runners.servers.transport import MAX_REPLY_BYTES

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.registry import PROMPTS, ROOT
+from qualm.registry.system import textfiles
 from qualm.runners.prompts.question import PLACEHOLDER, TEMPLATE, Prompt
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")

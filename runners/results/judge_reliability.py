@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
-from qualm.registry.formats.textfiles import TextFileError, read_text
+from qualm.registry.system.textfiles import TextFileError, read_text
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.data.agreement import jackknife, wilson
 from qualm.runners.data.labels import FILE, parse_rating

@@ -12,13 +12,14 @@ import polars as pl
 import pyarrow as pa
 
 from qualm.registry import abstaining_name
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, SAMPLES, SHORTCUTS
 from qualm.registry.text import ProjectError, nearest
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import read_scored
 from qualm.runners.results.tables import TABLES, labelled, scan
-from qualm.runners.runtime.stage import Stage, nested_paths
+from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.read_cells import BLIND_VARIANTS, read_cells
 from qualm.runners.scoring.measuring.tables import Tables

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.runtime.stage import LOCAL, StageError
 
 

@@ -9,14 +9,14 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from qualm.registry.plugins import imports
-from qualm.registry.plugins.engine_versions import FOLDERS, SIGNALS, VERSIONS, plugin_of, versioned_kinds
+from qualm.registry.plugins.engine_versions import SIGNALS, split_by_version, versioned_kinds
 from qualm.registry.plugins.imports import module_file, roots_of
 from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime.libraries import library_version, library_versions, series
@@ -79,29 +79,6 @@ def find_engine(module: str, *kinds: str) -> Engine:
     if first != OURS:
         rest |= {library: library_version(library) for library in _distributions(tuple(sys.path)).get(first, ())}
     return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
-
-
-def split_by_version(
-    modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
-) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
-    """Return (our KIND/NAME plugins, version by kind of answer, files hashed by content).
-
-    Args:
-        modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.
-        files: files of all modules behind them, by name.
-        kinds: kinds of answers that they compute beside those of plugins.
-
-    Returns:
-        Our own plugins as `KIND/NAME`, versions by kind of answer, and the remaining files.
-    """
-    # Adding or removing an empty `__init__.py` changes nothing.
-    files = {name: path for name, path in sorted(files.items()) if path.name != "__init__.py" or path.stat().st_size}
-    asked = [(module, plugin) for module in sorted({*modules, *files}) if (plugin := plugin_of(module)) and plugin[0] in FOLDERS]
-    kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned_kinds(module) or FOLDERS[folder])}
-    if not kinds:
-        return (), {}, files
-    plugins = tuple("/".join(plugin) for module, plugin in asked if versioned_kinds(module) and not plugin[1].startswith("_"))
-    return plugins, {kind: VERSIONS[kind] for kind in sorted(kinds)}, {n: path for n, path in files.items() if versioned_kinds(n) is None}
 
 
 def engine_digest(module: str, *kinds: str) -> str:

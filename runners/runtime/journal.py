@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 
 
 class Journal:

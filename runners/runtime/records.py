@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.sample import AS_GIVEN
+from qualm.registry.system import atomic
+from qualm.registry.system.atomic import create_folder
 from qualm.registry.text import ProjectError
 from qualm.runners.runtime.precision import FINEST, round_result
 from qualm.runners.runtime.stage import Stage

@@ -6,7 +6,7 @@ from decimal import Decimal
 from html import escape
 from pathlib import Path
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.runtime.settings import FILE, read_settings
 from qualm.runners.runtime.spending import Spent, read_spent
 from qualm.runners.runtime.stage import LOCAL, read_record

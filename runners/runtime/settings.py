@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins.registry import MAX_NUMBER, plain_type
+from qualm.registry.system import textfiles
 from qualm.runners.runtime import server_config as servers
 from qualm.runners.runtime.server_config import Dollars, Server, SettingValueError, convert_setting, convert_settings
 from qualm.runners.runtime.spending import Ledger, ledger_path

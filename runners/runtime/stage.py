@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from qualm import __version__
-from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.atomic import create_folder
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.parameters import to_lists
+from qualm.registry.system import atomic, textfiles
+from qualm.registry.system.atomic import create_folder
+from qualm.registry.system.locks import ProcessLock
 from qualm.registry.text import ProjectError
-from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import memory_used, run_facts
 
@@ -80,15 +80,6 @@ class Stage:
     def provenance(self) -> dict[str, Any]:
         """Return the stage's key, digest of parameters, seed and library versions; no times."""
         return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": dict(content_libraries())}
-
-
-def nested_paths(tree: Any) -> Iterator[str]:
-    """Yield all paths in nested mappings of paths, in order."""
-    if isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from nested_paths(value)
-    else:
-        yield str(tree)
 
 
 def digest(value: Any) -> str:

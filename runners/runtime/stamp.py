@@ -14,8 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats import atomic
 from qualm.registry.machine import peak_memory, processor_name
+from qualm.registry.system import atomic
 from qualm.registry.system.git import head_commit
 
 FILE = "made.json"

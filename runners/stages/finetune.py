@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.plugins.registry import get, load
+from qualm.registry.system.disk_errors import DISK_FULL, explain_error
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind

@@ -20,7 +20,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch.utils.data import DataLoader, IterableDataset
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.contracts.finetunes import FinetuneError, TrainingRecipe
 from qualm.runners.inference.devices import keep_memory
 from qualm.runners.runtime.prefetch import map_ahead

@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT))
 
 from qualm.compiler.plan.make import make_plan  # noqa: E402
 from qualm.compiler.spec.resolve import read_run_wide, resolve_file  # noqa: E402
+from qualm.registry.parameters import to_lists  # noqa: E402
 from qualm.registry.sample import SAMPLES  # noqa: E402
-from qualm.runners.runtime.parameters import to_lists  # noqa: E402
 from qualm.runners.runtime.records import read_table, write_table  # noqa: E402
 from qualm.runners.runtime.settings import Settings  # noqa: E402
 from qualm.runners.runtime.stage import Stage  # noqa: E402

@@ -216,7 +216,7 @@ def run(command: list[str]) -> tuple[int, str]:
 def forget() -> None:
     """What a new process would not remember."""
     from qualm.registry.entries import card
-    from qualm.registry.formats import textfiles
+    from qualm.registry.system import textfiles
 
     card.read_card.cache_clear()
     textfiles._WARNINGS.clear()

@@ -61,9 +61,9 @@ class Walk:
 
 
 def room_of(file: str) -> str | None:
-    """`runners/scoring` of a file in it, `runners/plugins/metrics` of a plugin; None outside the project's code."""
+    """Return `runners/scoring` for a file in it, `runners/plugins/metrics` for a plugin; None for entry points and others' code."""
     path = Path(os.path.realpath(file))
-    if not path.is_relative_to(ROOT):
+    if not path.is_relative_to(ROOT) or path.name == "__main__.py":
         return None
     folders = path.relative_to(ROOT).parts[:-1]
     if not folders or folders[0] not in PACKAGES:
@@ -101,7 +101,9 @@ def run_stage(key: str) -> None:
 
 def _print(key: str) -> None:
     noted = walk(lambda: run_stage(key) if "/" in key else compile_spec(key))
-    print(f"{key}: {len(noted.rooms)} rooms, {len(noted.modules)} modules, {len(noted.both_ways)} pairs of rooms that call each other")
+    kinds = sum(room.startswith("runners/plugins/") for room in noted.rooms)
+    print(f"{key}: {len(noted.rooms) - kinds} rooms, {kinds} kinds of plugins, {len(noted.modules)} modules, ", end="")
+    print(f"{len(noted.both_ways)} pairs of rooms that call each other")
     print("  " + " -> ".join(noted.rooms))
     for a, b in noted.both_ways:
         print(f"  both ways: {a} ({noted.calls[a, b]:,} calls) and {b} ({noted.calls[b, a]:,})")

@@ -88,7 +88,7 @@ PIECES = {
         {"qualm.runners.scoring.answer_text": "it tells digits, punctuation and emoji apart to compare answers, and prints nothing"},
     ),
     "files are replaced": Piece(
-        "qualm.registry.formats.atomic",
+        "qualm.registry.system.atomic",
         renames,
         {
             "qualm.runners.data.segments": "a segment's name says which state it is in",

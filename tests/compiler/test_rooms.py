@@ -15,10 +15,10 @@ from tests.support.checks.sources import syntax_nodes
 ROOT = Path(__file__).parents[2]
 FLOORS: dict[str, list[set[str]]] = {
     "registry": [
-        {"", "machine", "text", "places"},
-        {"formats", "sample"},
-        {"plugins", "preparations", "scenes", "system", "where"},
-        {"recordings"},
+        {"", "machine", "parameters", "places", "text"},
+        {"sample", "system"},
+        {"formats", "plugins"},
+        {"preparations", "recordings", "scenes", "where"},
         {"adapters"},
         {"entries"},
     ],

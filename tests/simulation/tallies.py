@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qualm.registry.formats.atomic import write_text
+from qualm.registry.system.atomic import write_text
 
 KEPT = Path(__file__).with_name("tallies.jsonl")
 Row = tuple[str | int | float, ...]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.entries.model_folders import revision_fault
 from qualm.registry.plugins.commits import COMMIT
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.folder import revision_fault
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 

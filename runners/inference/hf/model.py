@@ -15,13 +15,12 @@ import PIL.Image
 import torch
 import transformers
 
+from qualm.registry.entries.model_folders import default_template, folder_digest, is_text_only
 from qualm.registry.formats.picture_lists import has_marks
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
 from qualm.runners.inference.devices import speed_up_cpu
 from qualm.runners.inference.hf.adapters import Base, merge_adapter
-from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import default_template, folder_digest, is_text_only
 from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, first_of_same_image, lay_out, unpadded
 from qualm.runners.inference.hf.once import cache_outputs, shared_encoders
 from qualm.runners.inference.hf.one_pass import one_pass
@@ -33,6 +32,7 @@ from qualm.runners.inference.hf.self_check import engine_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.thinking import ThoughtEnds, prompts_open_thinking
 from qualm.runners.inference.hf.weights import read_weights, silence
+from qualm.runners.prompts.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.prompts.question import messages, verification
 from qualm.runners.prompts.thinking import Thinking, ThinkingError, complete_thinking
 from qualm.runners.prompts.thinking import close_thinking as unthinking

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from qualm.registry import option_label
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
 from qualm.runners.scoring.measuring.labels import metric_of

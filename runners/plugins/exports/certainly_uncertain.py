@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.markdown import code, inline
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.formats.pictures import suffix_of
 from qualm.registry.sample import Sample
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.rows import as_sample
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.picture_lists import picture_ids
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._rai import rai

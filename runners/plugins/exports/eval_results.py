@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.markdown import code, inline
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import ExportContext, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
 from qualm.runners.scoring.measuring.labels import metric_of, plugin_of

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from qualm import __version__
 from qualm.registry import option_label
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
 from qualm.runners.scoring.measuring.labels import metric_of, plugin_of

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.markdown import code, fenced, inline
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
+from qualm.registry.system import atomic
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportEntry, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_schema, read_table
 

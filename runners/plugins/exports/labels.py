@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.pictures import suffix_of, to_displayable
 from qualm.registry.formats.text_tables import escape_formula
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.data.labels import FILE
 from qualm.runners.data.splits import split_rule
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput

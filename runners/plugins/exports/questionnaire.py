@@ -8,10 +8,10 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.pictures import suffix_of, tile_images, to_displayable
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.recordings.record import blind_id
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.plugins.exports import ExportContext, slug

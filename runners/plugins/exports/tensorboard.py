@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats.atomic import create_folder
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import ExportContext, slug
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 

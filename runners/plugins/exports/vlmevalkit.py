@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pyarrow.compute as pc
 
 from qualm.registry import LETTERS
-from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.registry.recordings.tables import excel_escape
 from qualm.registry.sample import SAMPLES
+from qualm.registry.system.atomic import create_folder
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_table
 

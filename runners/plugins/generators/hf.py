@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from qualm.registry.entries.model_folders import FolderError, complete_folder, folder_digest
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, complete_folder, folder_digest
 from qualm.runners.inference.hf.layout import common_prefix_length
 from qualm.runners.inference.hf.plain import plain_reason
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import read_weights, silence
+from qualm.runners.prompts.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:

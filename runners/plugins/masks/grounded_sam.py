@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import numpy as np
 from annotated_types import Ge, Le
 
+from qualm.registry.entries.model_folders import folder_digest, folder_fault
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.pairs import PairContext, PairError
@@ -21,7 +22,6 @@ from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.data.answers import pixel_digest
 from qualm.runners.inference.devices import torch_device
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.plugins.masks.boxes import boxes_of

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from qualm.registry.formats.picture_lists import remove_marks
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, is_signal
-from qualm.runners.inference.hf.chat_template import DEFAULT_DATE
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.own_answer import spellings
+from qualm.runners.prompts.chat_template import DEFAULT_DATE
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, Prompt, p_true_prompt
 from qualm.runners.runtime.libraries import library_version
 

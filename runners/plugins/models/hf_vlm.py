@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from qualm.registry.entries.model_folders import model_fault
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, resolve_adapters
-from qualm.runners.inference.hf.folder import model_fault
 from qualm.runners.prompts.thinking import ThinkingError, parse_thinking
 
 if TYPE_CHECKING:

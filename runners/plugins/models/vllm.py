@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from qualm.registry.entries.model_folders import is_adapter, model_fault
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of
-from qualm.runners.inference.hf.folder import is_adapter, model_fault
 from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.entries.model_folders import FolderError, complete_folder, folder_digest
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Floats, NliContext, NliError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, complete_folder, folder_digest
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
+from qualm.registry.entries.model_folders import folder_digest, folder_fault
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.data.answers import pixel_digest
 from qualm.runners.inference.devices import double_device
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.blobs import BlobCache

@@ -17,7 +17,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import run, session
 from qualm.compiler.run.run import INTERRUPTED, _describe_lock_holder, hold_run_lock, run_pipeline
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 
 AGAIN = "; wait until it has ended, or stop it, and run this again"
 SPEC = "qualm: 1\nname: {name}\ndatasets:\n  scenes: {{card: synthetic_scenes, test: 6}}\n"

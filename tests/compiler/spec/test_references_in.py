@@ -11,9 +11,9 @@ from qualm.compiler.spec.json_schema import _value
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_uses, takes_none
 from qualm.compiler.spec.yaml_positions import parse
+from qualm.registry.parameters import to_lists, to_mappings
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
-from qualm.runners.runtime.parameters import to_lists, to_mappings
 from tests.support.checks.plugin_files import AddPlugin, made_up
 
 OUTER = '''

@@ -22,10 +22,10 @@ from qualm.registry.entries import adding
 from qualm.registry.entries.adding import AddError, add, derived_files, git_source
 from qualm.registry.entries.card import load_card, read_card
 from qualm.registry.entries.entries import entries, find, verify
-from qualm.registry.formats import atomic
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system import atomic
 from qualm.registry.system.dvc_files import read_dvc_file
 from qualm.registry.system.dvc_objects import hash_path, holds
+from qualm.registry.system.locks import ProcessLock
 
 BENCH = load_card("vlm_uncertainty_bench")
 MODEL = load_card("scene-vlm-base")

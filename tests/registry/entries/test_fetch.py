@@ -20,7 +20,7 @@ from qualm.registry.entries.card import Card
 from qualm.registry.entries.entries import find
 from qualm.registry.entries.fetch import FOLDER, IncompleteError, fetch, fetch_missing_files, plan, single_files
 from qualm.registry.entries.lock import FetchError
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
 
 pytest.importorskip("huggingface_hub")

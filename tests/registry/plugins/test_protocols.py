@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import ANSWERS, SCORED
 from qualm.registry.plugins.protocols import PROTOCOLS, faults, unknown_columns
 from qualm.registry.plugins.registry import KINDS, PluginError
 from qualm.registry.sample import GENERATIONS
+from qualm.registry.system import textfiles
 from tests.support.checks.plugin_files import made_up
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.data.answers import Store
 from qualm.runners.inference import rounds
 from qualm.runners.inference.exchange import TRIES

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 from qualm.runners.runtime.stage import StageError
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.forks import forks

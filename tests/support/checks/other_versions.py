@@ -2,13 +2,14 @@
 
 import pytest
 
-from qualm.runners.runtime import code_digest, libraries
+from qualm.registry.plugins import engine_versions
+from qualm.runners.runtime import libraries
 
 
 def raised(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
     """The next version of these kinds of answers."""
-    later = {kind: code_digest.VERSIONS[kind] + 1 for kind in kinds}
-    monkeypatch.setattr(code_digest, "VERSIONS", {**code_digest.VERSIONS, **later})
+    later = {kind: engine_versions.VERSIONS[kind] + 1 for kind in kinds}
+    monkeypatch.setattr(engine_versions, "VERSIONS", {**engine_versions.VERSIONS, **later})
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, library: str, number: str) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qualm.registry.formats.disk_errors import DISK_FULL
 from qualm.registry.machine import WINDOWS
+from qualm.registry.system.disk_errors import DISK_FULL
 
 PARTIAL = ".partial"
 """Ends the name of a file that is still being written; one that is left over belonged to a killed process."""

@@ -1,9 +1,10 @@
-"""Convert lists of labelled items to mappings by label in a stage's JSON, and back.
+"""Parameters and paths in a stage's JSON: lists of labelled items as mappings by label, and back.
 
 With `metrics: {ece: {args: {bins: 15}, plugin: ece}}`, `dvc params diff` reports `params.metrics.ece.args.bins 15 10` and `dvc exp run -S
 ...:params.metrics.ece.args.bins=10` can change it.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 LABELLED = {
@@ -45,3 +46,12 @@ def to_lists(params: Any) -> Any:
         else:
             lists[name] = value if name == "args" else to_lists(value)
     return lists
+
+
+def nested_paths(tree: Any) -> Iterator[str]:
+    """Yield all paths in nested mappings of paths, in order."""
+    if isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from nested_paths(value)
+    else:
+        yield str(tree)

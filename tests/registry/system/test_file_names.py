@@ -5,7 +5,7 @@ from pathlib import PureWindowsPath
 import pytest
 
 from qualm.registry.entries.card import SLUG
-from qualm.registry.formats.file_names import problem_on_windows
+from qualm.registry.system.file_names import problem_on_windows
 
 DEVICES = ["con", "PRN", "aux", "nul", "Com1", "lpt9"]
 

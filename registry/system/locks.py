@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system import atomic, textfiles
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.formats.textfiles import (
+from qualm.registry.system.textfiles import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_VALUES,
@@ -186,11 +186,11 @@ def test_nobody_else_reads_texts() -> None:
     for package in OTHERS:
         for file in (ROOT / package).rglob("*.py"):
             name = file.relative_to(ROOT).as_posix()
-            if name == "registry/formats/textfiles.py" or any(name == e or name.startswith(f"{e}/") for e in EXEMPT):
+            if name == "registry/system/textfiles.py" or any(name == e or name.startswith(f"{e}/") for e in EXEMPT):
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("read_text", "read_bytes"):
                     owner = node.func.value
                     assert isinstance(owner, ast.Name) and owner.id == "textfiles", (
-                        f"{name}:{node.lineno}: read it by qualm.registry.formats.textfiles"
+                        f"{name}:{node.lineno}: read it by qualm.registry.system.textfiles"
                     )

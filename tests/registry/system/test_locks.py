@@ -5,13 +5,13 @@ import sys
 import threading
 from pathlib import Path
 
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 from tests.support.processes.waiting import TIMEOUT, wait_until
 
 HOLDER = """
 import sys
 from pathlib import Path
-from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.locks import ProcessLock
 lock = ProcessLock(Path(sys.argv[1]))
 print(lock.acquire("the other"), flush=True)
 sys.stdin.read()

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from qualm.registry.formats.disk_errors import DISK_FULL, REFUSED, explain_error, is_disk_error
+from qualm.registry.system.disk_errors import DISK_FULL, REFUSED, explain_error, is_disk_error
 
 
 @pytest.mark.parametrize(

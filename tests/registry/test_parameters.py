@@ -1,6 +1,6 @@
 """Parameters survive the way into JSON and back."""
 
-from qualm.runners.runtime.parameters import to_lists, to_mappings
+from qualm.registry.parameters import to_lists, to_mappings
 
 PARAMS = {
     "metrics": [{"label": "accuracy", "plugin": "accuracy", "args": {}}, {"label": "ece", "plugin": "ece", "args": {"bins": 15}}],

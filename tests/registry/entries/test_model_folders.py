@@ -1,4 +1,4 @@
-from qualm.runners.inference.hf.folder import default_template, folder_digest, folder_fault, model_fault
+from qualm.registry.entries.model_folders import default_template, folder_digest, folder_fault, model_fault
 
 
 def model(folder, **files):

@@ -7,8 +7,8 @@ import jinja2
 import pytest
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.chat_template import as_text, fix_date, parse_date, reads_clock
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.chat_template import as_text, fix_date, parse_date, reads_clock
 from qualm.runners.prompts.question import messages
 from tests.support.models.loaded import loaded_model
 from tests.support.models.tiny_models import tiny_llava, tiny_llm

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.formats import atomic
+from qualm.registry.system import atomic
 
 DURABLE = pytest.mark.parametrize("durable", [False, True])
 
@@ -70,7 +70,7 @@ def test_a_scratch_folder_lies_elsewhere_where_nothing_can_be_written(tmp_path: 
     (tmp_path / "file").write_text("")
     elsewhere = atomic.scratch_folder(tmp_path / "file" / "b")
     assert elsewhere.is_dir() and not elsewhere.is_relative_to(tmp_path)
-    script = "from pathlib import Path\nfrom qualm.registry.formats import atomic\nprint(atomic.scratch_folder(Path('/proc/none')))"
+    script = "from pathlib import Path\nfrom qualm.registry.system import atomic\nprint(atomic.scratch_folder(Path('/proc/none')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() and not Path(done.stdout.strip()).exists()  # gone with its process
 
@@ -79,7 +79,7 @@ def test_a_kill_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "b.txt"
     path.write_text("before")
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom qualm.registry.formats import atomic\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom qualm.registry.system import atomic\n"
         "with atomic.file(Path(sys.argv[1]), durable=True) as partial:\n"
         "    partial.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
