@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.plugins.commits import COMMIT
+from qualm.registry.system import textfiles
+from qualm.registry.system.textfiles import TextFileError
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Image processor of newer and older versions of transformers."""
@@ -80,8 +82,8 @@ def is_text_only(config: Mapping[str, Any]) -> bool:
 def is_text_only_folder(folder: Path) -> bool:
     """Return whether a folder holds a text-only model; False if its config is unreadable."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = json.loads(textfiles.read_text(folder / "config.json"))
+    except (TextFileError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and is_text_only(config)
 

@@ -176,6 +176,8 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.registry.plugins",
         "qualm.registry.plugins.extras",
         "qualm.registry.plugins.internals",
+        "qualm.registry.system",
+        "qualm.registry.system.textfiles",
         "qualm.runners",
         "qualm.runners.plugins.models",
         "qualm.runners.inference.hf.adapters",
