@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qualm.runners.inference.check_model import DoctorOptions
     from qualm.runners.inference.model_under_test import CheckResult
 
-app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
+app = typer.Typer(no_args_is_help=True, help="Check a model before a run.")
 
 _SIGNS = {
     "ok": "[green]ok[/]",

@@ -11,7 +11,7 @@ SpecArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="SPEC",
-        help="A spec's name or path; by default that of params.yaml.",
+        help="A spec's name or path; by default the spec that params.yaml names.",
         show_default=False,
         autocompletion=completion.specs,
     ),
@@ -20,7 +20,7 @@ SpecsOrDefaultArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SPEC]...",
-        help="Specs' names or paths; by default that of params.yaml.",
+        help="Specs' names or paths; by default the spec that params.yaml names.",
         show_default=False,
         autocompletion=completion.specs,
     ),

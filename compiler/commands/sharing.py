@@ -105,7 +105,7 @@ def share(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list problems. Sends nothing, asks no server.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send data and results to a DVC remote, and check that a clone would run nothing.
+    """Send data and results to a DVC remote, and check that a clone gets them without a run.
 
     Before sending, it looks for uncommitted files, stages that are out of date, untracked inputs, and passwords in
     .dvc/config. If it finds any, it sends nothing. A remote inside this repository is refused.

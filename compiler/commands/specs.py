@@ -54,7 +54,7 @@ def ls(
 
 
 def schema() -> None:
-    """Print the JSON Schema of specs, which `qualm compile` keeps for editors in specs/."""
+    """Print the JSON Schema of specs, for editors; `qualm compile` writes it into specs/."""
     from qualm.compiler.spec.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)

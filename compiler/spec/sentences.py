@@ -35,8 +35,7 @@ PANEL_PEOPLE = "People decide"
 PANEL_FIND = "Plugins, data, models"
 PANEL_SHARE = "Share and clean up"
 EXIT_CODES = (
-    "Exit codes: 0 success, 1 the answer is no, or a run failed, 2 the command cannot be carried out as typed or as things are here, "
-    "130 interrupted."
+    "Exit codes: 0 success, 1 a check or a run failed, 2 the command could not start as typed or as things are here, 130 interrupted."
 )
 
 # Faults, in place of a traceback

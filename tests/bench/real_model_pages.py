@@ -227,13 +227,17 @@ def vub_summary(folder: Path) -> str:
     """Return the finding of VLM-Uncertainty-Bench in one bullet."""
     equal = vub_comparison(folder).verdict.partition(" agree")[0]
     ranks = {title: ranking(folder, name, "accuracy") for name, title in VUB_DATASETS.items()}
-    spans = [f"{median(row['rank_high'] - row['rank_low'] + 1 for row in rows):g} on {title}" for title, rows in ranks.items()]
+    spans = [f"{median(row['rank_high'] - row['rank_low'] + 1 for row in rows):g} ranks on {title}" for title, rows in ranks.items()]
     best = {rows[0]["candidate"] if rows[0]["is_best"] else "" for rows in ranks.values()}
-    first = f"{best.pop()} is significantly the most accurate" if len(best) == 1 and "" not in best else "no model is best on both datasets"
+    first = (
+        f"{best.pop()} is significantly the most accurate on both datasets"
+        if len(best) == 1 and "" not in best
+        else "no model is best on both datasets"
+    )
     return bullets(
         [
-            f"**VLM-Uncertainty-Bench**: 26 real models from their recorded logits. {equal} agree within 1e−6. {first}; the median "
-            f"number of possible ranks of a model is {' and '.join(spans)}. [Tables](docs/results/vlm_uncertainty_bench.md), "
+            f"**VLM-Uncertainty-Bench**: we score 26 real models again from their published logits. {equal} agree within 1e−6. {first}. "
+            f"Ranks are uncertain: the median model could hold {' and '.join(spans)}. [Tables](docs/results/vlm_uncertainty_bench.md), "
             "[more real models](docs/results/real_models.md)"
         ]
     )

@@ -217,8 +217,8 @@ def model_summary(folder: Path) -> str:
     return bullets(
         [
             "**CertainlyUncertain**: on drawn scenes, SFT on contrastive pairs raises confidence-weighted accuracy from "
-            f"{interval(study.score['base', *place])} to {interval(study.score['sft_ours', *place])}; on ordinary answerable "
-            f"questions it falls from {plain[0]} to {plain[1]}. [Table and baselines](docs/results/certainly_uncertain.md)"
+            f"{interval(study.score['base', *place])} to {interval(study.score['sft_ours', *place])}. On ordinary answerable "
+            f"questions this accuracy falls from {plain[0]} to {plain[1]}. [Table and baselines](docs/results/certainly_uncertain.md)"
         ]
     )
 
@@ -232,8 +232,8 @@ def modality_summary(folder: Path) -> str:
     image, text, both = (interval(row, 2) for row in rows)
     return bullets(
         [
-            f"**VLM-UQBench**: on drawn scenes, the best of nine estimators separates perturbed from clean inputs: AUROC {image} if "
-            f"the image is perturbed, {text} if the question, {both} if both. [By modality](docs/results/vlm_uqbench.md)"
+            f"**VLM-UQBench**: on drawn scenes, the best of nine estimators detects perturbed inputs with AUROC {image} (perturbed image), "
+            f"{text} (perturbed question) or {both} (both perturbed). [By modality](docs/results/vlm_uqbench.md)"
         ]
     )
 
