@@ -86,7 +86,7 @@ class ShareResult:
 
 
 def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
-    """Run `qualm share`; return whether no obstacle blocks a clone of this commit.
+    """Send a spec's data to the remote and print obstacles; return whether none blocks a clone.
 
     Raises:
         ProjectError: there is no such remote.

@@ -139,7 +139,7 @@ def number_repeats(name: str, repeated: Counter[str]) -> str:
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """Read the image at the first path in `places` that is a file here; else AdapterError."""
+    """Read the image at the first path in `places` that is a file; MissingImageError if none."""
     for place in places:
         path = source / place
         try:

@@ -17,7 +17,7 @@ RIGHT = "right"
 
 @dataclass
 class Grid:
-    """Terminal table whose first column holds names; it adapts to any width."""
+    """Terminal table; if too narrow, names get lines of their own, then values do too."""
 
     columns: Sequence[tuple[str, str]]
     """(heading, `left` or `right`) of each column; the first one holds the names."""

@@ -183,7 +183,7 @@ class StoredAnswers(ABC):
         """Store parts of answers under their keys; `names`: each part's name, such as `answer`."""
 
     def origins(self, keys: Sequence[bytes]) -> list[str]:
-        """Return the name of the store folder that holds each key's part; "" if it is not stored."""
+        """Return by key the name of the store folder that holds its part; "" if none does."""
         return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
 
     def _listed(self) -> list[tuple[str, str]]:

@@ -228,7 +228,7 @@ class Bootstrap:
         return self if self._whole is None else self._whole
 
     def within(self, whole: Resamples) -> Bootstrap:
-        """Set the resamples of the whole dataset, of which these are a part; return this object."""
+        """Remember the whole dataset's resamples, of which these are a part; return self."""
         self._whole = whole
         return self
 

@@ -51,7 +51,7 @@ def shows_bounds(row: Mapping[str, Any]) -> bool:
 
 
 def describe_bounds(row: Mapping[str, Any], digits: int = 3) -> str:
-    """Return the range of a score, unread answers all wrong or right; "" if few are unread.
+    """Return `0.375 to 0.625 with the unread 25%`, a score's bounds; "" if few are unread.
 
     >>> describe_bounds({"scored_share": 0.75, "value_if_wrong": 0.375, "value_if_right": 0.625})
     '0.375 to 0.625 with the unread 25%'

@@ -116,7 +116,7 @@ def max_reply_bytes(body: Mapping[str, Any]) -> int:
 
 
 def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
-    """Parse a server's reply to a request body; raise if invalid or no choice is complete.
+    """Parse a server's reply; raise if it is no completion or every choice was broken off.
 
     Raises:
         NotAReplyError: it is no JSON at all, such as a page of a proxy.

@@ -105,7 +105,7 @@ def _wrong_answer(rng: np.random.Generator, answer: str) -> str:
 
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """Draw a question on the direction of one object from another; None if no pair fits."""
+    """Draw where one object is from another, such as left and behind; None if no pair fits."""
     pair = ask_quadrant(rng, scene)
     return None if pair is None else pair[0]
 

@@ -48,7 +48,7 @@ class ResultTable:
     rows: dict[str, dict[str, Value]] = field(default_factory=dict)
 
     def heading(self, name: str) -> str:
-        """Return the display name of a row or column."""
+        """Return a model's name made visible, any other row or column as the report words it."""
         return visible(name) if name in (self.rows if self.stub == "model" else dict(self.columns)) else label_words(name)
 
     def add(self, row: str, column: str, higher_is_better: bool | None, value: Value) -> None:

@@ -561,7 +561,7 @@ def _abbreviated(text: str, choices: Sequence[str]) -> int | None:
 
 
 def _after_all(reply: _Reply) -> int | None:
-    """Return the index of the only option affirmed after "hard to tell, but"; else None."""
+    """Return the only option affirmed after "hard to tell, but", as an index; else None."""
     doubt = _DOUBT.search(reply.text)
     if doubt is None:
         return None

@@ -101,7 +101,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class LetterMention:
-    """A letter in a text that names an option, or one beyond the last option."""
+    """A letter in a text as the index of an option; beyond the options, an index >= their number."""
 
     option: int
     start: int

@@ -65,7 +65,7 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
 
 
 def _cut_to_read(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Return the part `thinking.of` of logprobs, and only the answer's tops and ids."""
+    """Cut logprobs to `thinking.of` (answer, thinking or both), tops and ids to the answer."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

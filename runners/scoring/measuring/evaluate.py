@@ -217,7 +217,7 @@ def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]
 
 
 def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
-    """Return {id(readings): (metric value, sums it took)} in one call; {} without readings."""
+    """Evaluate all readings in one call; return {id(readings): (value, weighted sums used)}."""
     if not readings:
         return {}
     by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)
