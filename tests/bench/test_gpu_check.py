@@ -47,6 +47,7 @@ def test_arithmetic_agrees_with_the_counter_of_torch(keep, tmp_path):
     assert ours.operations == [theirs.get_total_flops() + attention]
 
 
+@pytest.mark.slow
 def test_only_missing_wheels_are_installed(tmp_path):
     for name, module in (("qualm_absent", "qualm_absent"), ("torch", "torch")):
         about = f"{name}-1.0.dist-info"

@@ -48,6 +48,7 @@ def test_five_categories_each_with_its_recipes(resolved: Resolved) -> None:
 CAPTIONED = ("epistemic/knowledge", "epistemic/complexity", "aleatoric/temporal", "aleatoric/ambiguity")
 
 
+@pytest.mark.slow
 def test_the_plan_counts_questions_as_the_paper_does(resolved: Resolved, plan: Plan) -> None:
     """Section 2.2: 24K and 6K of VQA v2, 53K of GQA, 5K of DOCCI's test images per category; Table 1: 77K = 2 x 38.2K, 2 x 9.6K."""
     counts = {c.recipe: c.questions for c in pair_counts(resolved)}
@@ -137,6 +138,7 @@ def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, pl
     assert {"big-lama", "sam-vit-huge", "grounding-dino-base", "internvl2-8b", "vqav2", "docci", "gqa"} <= added
 
 
+@pytest.mark.slow
 def test_programs_are_told_what_each_stage_needs() -> None:
     done = qualm("plan", "certainly_uncertain", "--json")
     stages = {s["stage"]: s for s in json.loads(done.stdout)}

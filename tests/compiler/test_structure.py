@@ -34,6 +34,7 @@ def test_our_packages_are_named_below_one_name() -> None:
             assert not {n.split(".")[0] for n in names} & set(ALLOWED), f"{file.relative_to(ROOT)}:{node.lineno}: put `qualm.` before it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_the_quick_commands_import_no_heavy_library(command: str) -> None:
     """All that they import, as Python itself lists it."""

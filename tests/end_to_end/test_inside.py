@@ -86,6 +86,7 @@ def test_what_a_model_cannot_give_is_an_error_of_the_spec(root):
         resolve_file(root / "t.yaml", root, RunWide(default="t"))
 
 
+@pytest.mark.slow
 def test_an_estimator_of_one_file_reads_what_it_names(root, tmp_path):
     with made_up(tmp_path) as add:
         add("estimators", "prompt_length", OWN)
@@ -103,6 +104,7 @@ def test_an_estimator_of_one_file_reads_what_it_names(root, tmp_path):
     assert signal in stage["params"]["needs"]
 
 
+@pytest.mark.slow
 def test_estimators_of_attention_and_of_relevance_have_values(root):
     names = ("rauq", "vauq", "visual_attention_ratio", "token_sar", "sar")
     listed = "".join(f"  - {name}\n" for name in names if name != "visual_attention_ratio")
@@ -138,6 +140,7 @@ def test_estimators_of_attention_and_of_relevance_have_values(root):
     assert not any(r["value"] is not None for r in told if r["dataset"] == "choice" and r["estimator"].startswith(names))
 
 
+@pytest.mark.slow
 def test_gradients_and_evidence_of_open_answers_have_values(root):
     listed = "  - sem_grad: {layers: '1:1'}\n  - evidential_uncertainty: {measure: [conflict, ignorance]}\n  - visual_semantic_entropy\n"
     build(root, SPEC + listed, 4)

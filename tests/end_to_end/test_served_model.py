@@ -78,6 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     yield World(tmp_path_factory.mktemp("served"))
 
 
+@pytest.mark.slow
 def test_what_was_refused_is_counted_and_never_guessed(world: World) -> None:
     rows = read_table(world.folder / "results/t/generations/gpt/scenes.parquet", GENERATIONS).to_pylist()
     assert len(rows) == 12 * 2 * 4

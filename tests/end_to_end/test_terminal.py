@@ -69,6 +69,7 @@ for command in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_nothing_steers_a_terminal(clone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clone.root)
     commands = [["data", "show", "evil"], ["data", "show", ARGUMENT], ["validate", ARGUMENT], [ARGUMENT], ["validate", "evil"]]

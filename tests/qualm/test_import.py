@@ -40,6 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["-m", "qualm", "validate"], ["-m", "qualm", "ls", "metrics"], ["-m", "qualm.runners", "-h"]])
 def test_files_of_a_project_shadow_nothing(root: Path, command: list[str]) -> None:
     done = subprocess.run([sys.executable, *command], cwd=root, capture_output=True, text=True, check=False)

@@ -58,6 +58,7 @@ def test_the_simulation_takes_away_what_the_system_lacks(tmp_path: Path, system:
     assert python(system, tmp_path, "-c", code).split() == ["False", "True", system, "False", str(os.cpu_count())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_commands_that_run_nothing(system: str) -> None:
     commands = [["--help"], ["ls", "metrics"], ["validate"], ["compile", "--check", "quickstart"], ["plan"]]

@@ -134,6 +134,7 @@ def card(pattern: str) -> Card:
     return load_card("scene-vlm-base").model_copy(update={"layout": (Files(files=pattern, about="", format="json"),)})
 
 
+@pytest.mark.slow
 def test_an_archive_of_something_else_is_not_unpacked(repo: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for n in range(30_000):

@@ -11,6 +11,7 @@ from tests.simulation import comparisons, guarantees, recalibrations, single_val
 MANY = 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.1, 0.9])
 def test_truths_of_single_values(rate):
     drawn = worlds.answers(MANY, "single", rate, np.random.default_rng(1)).columns

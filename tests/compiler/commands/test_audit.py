@@ -93,6 +93,7 @@ def test_a_failed_audit_marks_the_folder_and_the_next_run_computes_again(project
     assert done.exit_code == 0 and f"not computed: {first.name[:8]}" in done.output and folder(project) != first
 
 
+@pytest.mark.slow
 def test_recorded_libraries_are_shown_beside_today_s(project):
     about = json.loads((folder(project) / ABOUT).read_text())
     (folder(project) / ABOUT).write_text(json.dumps({**about, "qualm": "0.0.9", "libraries": {**about["libraries"], "torch": "1.13.1"}}))

@@ -144,6 +144,7 @@ def test_it_is_known_of_every_command_whether_it_reads_results() -> None:
     assert set(leaves(typer.main.get_command(complete_app()))) == others | set(READING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "files"), [(line, files) for lines in READING.values() for line, *files in lines])
 def test_a_command_says_which_file_differs(
     line: str, files: list[str], project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -186,6 +187,7 @@ def test_it_is_known_of_every_property_of_loaded_results_whether_it_reads() -> N
     assert {name for name in vars(qualm.Results) if not name.startswith("_")} == set(LOADING) | NOT_LOADING
 
 
+@pytest.mark.slow
 def test_published_pages_and_exports_hold_the_notice(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"view small --publish {tmp_path / 'site'} --images none"
     tables = f"export small {tmp_path / 'tables'} --to markdown"

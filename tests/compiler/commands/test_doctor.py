@@ -46,6 +46,7 @@ def doctor(*arguments):
     return CliRunner().invoke(app, ["model", *arguments])
 
 
+@pytest.mark.slow
 def test_json(project):
     done = doctor("tiny", "--json")
     assert done.exit_code == 0, done.output
@@ -58,6 +59,7 @@ def test_json(project):
     assert set(by_check["files"]) == {"check", "verdict", "found", "tolerance", "advice", "numbers"}
 
 
+@pytest.mark.slow
 def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
     shutil.copytree("registry/data/tiny", "ill")
     text = Path("ill/tokenizer.json").read_text()
@@ -69,6 +71,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
     assert "ill as float32: fail" in done.stdout and "speed and memory" not in done.stdout
 
 
+@pytest.mark.slow
 def test_questions_of_a_spec(project):
     with pytest.raises(ProjectError, match="t: none of its datasets is built; `qualm run t` or `dvc pull` brings them"):
         CliRunner().invoke(app, ["model", "tiny", "--spec", "t"], catch_exceptions=False)

@@ -160,6 +160,7 @@ def test_a_limit_of_the_command_and_everything(project: Path, hub):
     assert "/plain/photos.zip: the server answered 404" in failed and "Traceback" not in failed
 
 
+@pytest.mark.slow
 def test_files_that_only_another_spec_needs_are_added_to_the_entry(project: Path, hub):
     card = project / "registry/cards/photos.yaml"
     more = "{url: URL/more.csv, when: {files: {test: more.csv}}}".replace("URL", f"{hub.url}/plain")
@@ -211,6 +212,7 @@ def test_terms_are_accepted_first(project: Path, hub):
     assert report["fetched"]["photos"].startswith("added version")
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_clean_and_goes_on(project: Path, hub):
     hub.files["test.csv"] += b"x.png,none?,it\n" * 100_000
     hub.pause = 0.2

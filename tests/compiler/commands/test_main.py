@@ -161,6 +161,7 @@ def test_the_shell_completes_names(words: str, name: str) -> None:
     assert completed(words)[:1] == [name]
 
 
+@pytest.mark.slow
 def test_completing_loads_no_torch() -> None:
     code = (
         "import sys, types; from qualm.compiler.commands import completion as c; from qualm.registry.entries import completion as r\n"

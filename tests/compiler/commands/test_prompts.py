@@ -22,6 +22,7 @@ def qualm(root, monkeypatch, *arguments):
     return CliRunner().invoke(complete_app(), ["prompt", *arguments])
 
 
+@pytest.mark.slow
 def test_a_local_model_s_text_has_special_tokens_and_names_the_image(made, monkeypatch):
     done = qualm(made, monkeypatch, "t", "base", "--json")
     assert done.exit_code == 0, done.output

@@ -180,6 +180,7 @@ def test_an_inherited_section_is_not_written_into(project: Project) -> None:
         choose_strength(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
 
 
+@pytest.mark.slow
 def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
     told = CliRunner().invoke(app, ["strength", "--help"], env={"COLUMNS": "120"})

@@ -120,6 +120,7 @@ def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None
         verify(alone, "s", ReviewRequest())
 
 
+@pytest.mark.slow
 def test_a_review_of_a_data_set_in_a_terminal(project: Project) -> None:
     alone = respell(project, SPEC[SPEC.index("taxonomy:") :], PHOTOS)
     write_questions(project.root / WHOLE)
@@ -215,6 +216,7 @@ def test_a_review_enters_the_registry(project: Project) -> None:
         merge(project, "s", None, [project.root / "eve.csv"])
 
 
+@pytest.mark.slow
 def test_another_reviewers_table_is_taken_in(project: Project) -> None:
     write_decisions(project.root / "bob.csv", [Decision("a", "c", "bob", "valid")])
     tables = [project.root / "bob.csv"]

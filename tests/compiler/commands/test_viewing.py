@@ -42,6 +42,7 @@ def root(copy_viewed: Callable[[Path], Project], tmp_path_factory: pytest.TempPa
     return copy_viewed(tmp_path_factory.mktemp("viewed")).root
 
 
+@pytest.mark.slow
 def test_the_page_is_served_until_it_is_interrupted(root: Path) -> None:
     command = [sys.executable, "-m", "qualm.compiler.commands.main", "view", "small", "--no-open"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}) as process:

@@ -68,6 +68,7 @@ def foretold(project):
     return one
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_changes_no_number_computes_nothing(project, monkeypatch):
     """Modules that move, names that change, a new release of ours, a patch of a library: all is kept, and said to be."""
     monkeypatch.setattr(answers, "__version__", "9.9.9")
@@ -84,6 +85,7 @@ def test_an_upgrade_that_changes_no_number_computes_nothing(project, monkeypatch
     assert {name: n for name, n in counters.items() if n} == {f"{family} stored": n for family, n in PARTS.items()}
 
 
+@pytest.mark.slow
 def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
     raised(monkeypatch, "draws")
     project.compile(["t"])
@@ -95,6 +97,7 @@ def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
     assert told(project).computed == {} and "24 draws" in describe_kept(told(project))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

@@ -29,6 +29,7 @@ QWEN = size_of_hub_model("Qwen/Qwen2-VL-7B-Instruct")
 UQB = Workload(frozenset({"p_true", "logprobs_without_image", "logprobs_without_question"}), 10, 16, 391)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", EACH_FAMILY)
 def test_sizes_are_those_of_the_model(family, tmp_path):
     folder = FAMILIES[family](tmp_path)

@@ -113,6 +113,7 @@ def test_what_is_missing_is_named_and_mistakes_are_raised(root: Path, capsys: py
         run_spec_stage(Project(), "a")
 
 
+@pytest.mark.slow
 def test_it_depends_on_the_files_of_the_project_that_a_plan_is_made_from(tmp_path: Path) -> None:
     """The specs that it extends and whose models it reads, cards, and plugins with what they import; nothing of an installed package."""
     root = own_project(tmp_path / "own")

@@ -30,6 +30,7 @@ def test_threshold_and_sets_by_hand() -> None:
     np.testing.assert_array_equal(calibrated.sets(test), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["lac", "aps", "margin", {"raps": {"penalty": 0.1, "randomised": False}}])
 def test_coverage_is_as_promised_over_draws(score) -> None:
     covered = []

@@ -23,6 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> qualm.Results:
     return qualm.load("small", root)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_file_with_their_labels_in_parts(results: qualm.Results) -> None:
     scores = results.scores
     written = results.table("scores")

@@ -58,6 +58,7 @@ def test_a_terminal_breaks_lines_and_drops_nothing(monkeypatch: pytest.MonkeyPat
     assert "..." in "".join(lines), "the end of the parameters is there"
 
 
+@pytest.mark.slow
 def test_whose_answers_a_table_holds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     project = asked_project(tmp_path / "t")
     monkeypatch.chdir(project.root)

@@ -60,6 +60,7 @@ def of(tests: list[dict[str, Any]], dataset: str, metric: str) -> dict[str, Any]
     return found
 
 
+@pytest.mark.slow
 def test_the_run_has_tests_margins_other_quantities_and_reasons(tests: list[dict[str, Any]]) -> None:
     assert all(of(tests, "options", metric)["p"] is not None for metric in METRICS)
     assert of(tests, "options", "ece")["compared_by"] == "ece_debiased" and of(tests, "options", "ece")["p_equivalent"] is None
@@ -142,6 +143,7 @@ def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
         assert row["finding"] == describe_comparison(test)
 
 
+@pytest.mark.slow
 def test_the_viewer_on_demand(scored: Project) -> None:
     """A pair that the run did not test, b against a, has the numbers of `qualm compare`."""
     now = json.loads(content_of(make_site(scored, ["small"]).file("data/small/p/2.js") or b""))

@@ -123,6 +123,7 @@ def test_a_stage_whose_input_changed_runs(root: Path) -> None:
     assert (code, told(events)) == (0, ran("one", "ran") + ran("many", "ran")) and (root / MANY / "a").read_text() == "other\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_object_is_set_aside_and_made_again(root: Path) -> None:
     spoil(cached(root, "one"))
     (root / ONE).unlink()
@@ -144,6 +145,7 @@ def test_a_damaged_list_of_a_folder_restores_nothing(root: Path) -> None:
     assert code == 0 and told(events)[-1] == ("end", "many", "ran") and {f.name for f in (root / MANY).iterdir()} == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_folder_is_made_again(root: Path) -> None:
     spoil(object_path(root / ".dvc/cache", hashlib.md5(b"in\nx\n", usedforsecurity=False).hexdigest()))
     shutil.rmtree(root / MANY)
@@ -152,6 +154,7 @@ def test_a_damaged_file_of_a_folder_is_made_again(root: Path) -> None:
     assert (root / MANY / "b").read_text() == "in\nx\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_input_that_a_stage_reports_is_made_again(root: Path) -> None:
     find = f"test -e seen || {{ touch seen; rm {ONE}; {DAMAGED}; false; }}"
     stages = STAGES | {"many": {**STAGES["many"], "cmd": f"{find} && {STAGES['many']['cmd']}"}}
@@ -161,6 +164,7 @@ def test_a_damaged_input_that_a_stage_reports_is_made_again(root: Path) -> None:
     assert told(events)[-4:] == ran("one", "restored") + ran("many", "ran")
 
 
+@pytest.mark.slow
 def test_damage_that_does_not_end_gives_up(root: Path) -> None:
     stages = STAGES | {"many": {**STAGES["many"], "cmd": f"{DAMAGED}; false"}}
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
@@ -193,6 +197,7 @@ def test_an_interrupted_stage_has_not_failed(root: Path) -> None:
     assert ("interrupted", "one") in told(repro(root)[1])
 
 
+@pytest.mark.slow
 def test_another_dvc_at_work(root: Path) -> None:
     (root / "in.txt").write_text("other\n")
     lock = zc.lockfile.LockFile(str(root / ".dvc/tmp/lock"))
@@ -220,6 +225,7 @@ def test_a_path_that_another_dvc_uses(root: Path, sleeper: subprocess.Popen[byte
     assert json.loads(file.read_text())["write"][str(root / ONE)]["pid"] == sleeper.pid
 
 
+@pytest.mark.slow
 def test_tracked_data_is_fetched(root: Path) -> None:
     with (root / ".dvc/config").open("a") as config:
         config.write("    remote = r\n['remote \"r\"']\n    url = ../remote\n")
@@ -258,6 +264,7 @@ def outcomes(events: list[dict[str, Any]]) -> dict[str, str]:
     return {e["stage"]: e.get("how", e["event"]) for e in events if e["event"] in ("end", "failed", "interrupted")}
 
 
+@pytest.mark.slow
 def test_independent_stages_run_at_the_same_time(tmp_path: Path) -> None:
     stages = diamond(MEET.format(me="left", other="right"), MEET.format(me="right", other="left"))
     root = make_pipeline(tmp_path / "parallel", stages)
@@ -272,6 +279,7 @@ def test_independent_stages_run_at_the_same_time(tmp_path: Path) -> None:
     assert yaml.safe_load((root / "dvc.lock").read_text()) == yaml.safe_load((alone / "dvc.lock").read_text())
 
 
+@pytest.mark.slow
 def test_after_a_failure_nothing_more_begins_and_finished_stages_are_kept(tmp_path: Path) -> None:
     begun, failed = "test -e right-begun", "grep -q '\"failed\"' .qualm/logs/run.events"
     left, right = f"{WAIT.format(condition=begun)}; false", f"touch right-begun; {WAIT.format(condition=failed)}"
@@ -284,6 +292,7 @@ def test_after_a_failure_nothing_more_begins_and_finished_stages_are_kept(tmp_pa
     assert code == 0 and (root / "both.txt").exists() and outcomes(events)["right"] == "unchanged"
 
 
+@pytest.mark.slow
 def test_keep_going_leaves_out_what_depends_on_a_failure(tmp_path: Path) -> None:
     stages = {**diamond("false"), "third": stage("touch third.txt", "third.txt", "right.txt")}
     root = make_pipeline(tmp_path / "root", stages)
@@ -291,6 +300,7 @@ def test_keep_going_leaves_out_what_depends_on_a_failure(tmp_path: Path) -> None
     assert code != 0 and outcomes(events) == {"left": "failed", "right": "ran", "third": "ran"} and not (root / "both.txt").exists()
 
 
+@pytest.mark.slow
 def test_each_parallel_stage_has_a_gpu_and_a_file_for_its_output(tmp_path: Path) -> None:
     def meeting(me: str, other: str) -> dict[str, Any]:
         return stage(f"{MEET.format(me=me, other=other)}; echo word of {me}; echo $CUDA_VISIBLE_DEVICES > {me}.txt", f"{me}.txt", "in.txt")

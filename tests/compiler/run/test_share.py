@@ -248,6 +248,7 @@ def test_a_damaged_object_is_not_sent_and_is_named(project: Project, told) -> No
     assert not object_path(lab(project), md5).exists() and found["sent"] > 0
 
 
+@pytest.mark.slow
 def test_what_a_clone_would_still_run(project: Project) -> None:
     restored, unplanned = _runs(project.root, ["mini", "other"])
     stages = "data-scenes, infer-base-scenes, judge, score, report"
@@ -275,6 +276,7 @@ def test_a_remote_that_fills_up_is_left_without_halves(project: Project) -> None
     assert sent and [file for file in sent if file_md5(file) != file.parent.name + file.name] == []
 
 
+@pytest.mark.slow
 def test_what_a_clone_finds_damaged_is_sent_again_only_where_that_is_asked_for(project: Project, told) -> None:
     assert told(project, expect=True)["sent"]
     md5 = next(o["md5"] for o in read_lock(project.root / "dvc.lock")["score"]["outs"] if o["path"].endswith("scores.parquet"))

@@ -58,6 +58,7 @@ def test_only_its_own_folder_is_written_again(site: Site, tmp_path: Path) -> Non
     assert publish(bare, folder) > 0 and not (folder / "data" / "small" / "t" / "77.js").exists()
 
 
+@pytest.mark.slow
 def test_the_page_that_is_there_stays_until_the_new_one_is_written(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, bare = tmp_path / "site", Site(list(site.parts.values()), "x", "none")
     publish(bare, folder)
@@ -86,6 +87,7 @@ def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path:
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 400])
 def test_details_that_are_made_a_few_at_a_time_are_the_same(
     at_once: int, site: Site, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ def test_publishing_says_where_it_lies(viewed: Project, tmp_path: Path, capsys: 
     assert "small: 288 answers" in said and "index.html" in said and "KiB" in said
 
 
+@pytest.mark.slow
 def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was, with a key of its own; git and the cache are those of `benchmark_at`'s own tests."""
     plan = viewed.plan("small")

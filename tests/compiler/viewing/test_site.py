@@ -8,6 +8,7 @@ from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.site import PAGE, POLICY, SCRIPTS, Site, palette
 
 
+@pytest.mark.slow
 def test_the_page_loads_from_itself_alone(site: Site) -> None:
     page = (site.file("index.html") or b"").decode()
     assert POLICY in page and "unsafe" not in POLICY and "http" not in POLICY

@@ -38,6 +38,7 @@ def hold_to_the_oracle(samples, images, scenes):
             assert abs(a["3d_coords"][axis] - b["3d_coords"][axis]) > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["easy", "medium", "hard"])
 def test_every_answer_holds(tmp_path, level):
     samples, images = make(tmp_path, level=level, per_type=12)
@@ -46,6 +47,7 @@ def test_every_answer_holds(tmp_path, level):
     assert len({(s.image_id, s.category) for s in samples}) == len({s.sample_id for s in samples}) == 48
 
 
+@pytest.mark.slow
 def test_no_constant_answer_does_well(tmp_path):
     samples, _ = make(tmp_path, per_type=60)
     of = {kind: Counter(s.references[0] for s in samples if s.category == kind) for kind in ("existence", "relation", "counting")}
@@ -66,6 +68,7 @@ def test_scenes_drawn_here_are_those_of_synthetic_scenes(tmp_path):
     assert samples[0].image_id.startswith("easy7-test-")
 
 
+@pytest.mark.slow
 def test_of_clevr_s_own_files(tmp_path):
     source = clevr_folder(tmp_path / "source", 60)
     samples, images = make(tmp_path, source, per_type=10)

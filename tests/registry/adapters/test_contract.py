@@ -138,6 +138,7 @@ def test_an_image_that_is_missing_is_named_if_it_is_selected_and_only_its_record
         assert list(adapter(AdapterContext(tmp_path / "out", source=source, selects=lambda sample: False), **args)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATED)
 def test_generators_draw_by_seed_and_larger_numbers_only_add(tmp_path, name):
     def draw(number, **context):

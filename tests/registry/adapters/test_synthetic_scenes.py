@@ -36,6 +36,7 @@ def test_kinds_take_turns(tmp_path):
     assert samples[0].references and not samples[0].choices
 
 
+@pytest.mark.slow
 def test_formats_share_their_scenes(tmp_path):
     pictures = [[x for x in make(tmp_path / f, test=9, format=f) if isinstance(x, Image)] for f in ("open", "multiple_choice")]
     assert pictures[0] == pictures[1]

@@ -98,6 +98,7 @@ def test_absent(tmp_path):
         read(source, run="../run")
 
 
+@pytest.mark.slow
 def test_released_outputs():
     if not FIXTURES.is_dir():
         pytest.skip(f"{FIXTURES} is absent: the released outputs are not part of the repository")

@@ -74,6 +74,7 @@ def test_a_relative_root_keeps_the_content_too(repo: Path, model: Callable[..., 
     assert holds(repo / ".dvc/cache", str(entry.md5))
 
 
+@pytest.mark.slow
 def test_another_version_replaces(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
     first = add(repo, "m", str(model("a", 1)), MODEL)
     second = add(repo, "m", str(model("b", 2)), MODEL)
@@ -102,6 +103,7 @@ def test_a_missing_working_copy_comes_back(repo: Path, model: Callable[..., Path
     assert hash_path(repo, "registry/data/m") == entry.md5
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_may_add_what_it_could_pull(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
     import shutil
 
@@ -134,6 +136,7 @@ def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: P
     assert tree(repo) == before and not (outputs / "ran").exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_moved_to_its_place_leaves_what_stood_there(
     repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ splits:
 """
 
 
+@pytest.mark.slow
 def test_a_new_version_that_cannot_be_published_leaves_the_card_with_its_counts(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

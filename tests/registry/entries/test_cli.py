@@ -27,6 +27,7 @@ def _here(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
 
 
+@pytest.mark.slow
 def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
     folder = str(model())
     done = run.invoke(app, ["add", "scene-vlm-base", "--from", folder])
@@ -153,6 +154,7 @@ def test_importing_is_light() -> None:
     assert not [m for m in ("dvc", "torch", "pyarrow", "numpy", "pydantic", "yaml") if f"'{m}'" in modules]
 
 
+@pytest.mark.slow
 def test_tables_fit_a_narrow_terminal_and_say_what_is_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = tmp_path / "part"
     part.mkdir()

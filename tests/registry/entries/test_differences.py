@@ -124,6 +124,7 @@ def clevr(clevr_repo: tuple[Path, dict[str, str]], repo: Path) -> dict[str, str]
     return clevr_repo[1]
 
 
+@pytest.mark.slow
 def test_official_files_are_read_by_their_adapter(clevr: dict[str, str]) -> None:
     found = compared("clevr@HEAD~1")
     assert list(found["files"]["changed"]) == ["questions/CLEVR_val_questions.json"]

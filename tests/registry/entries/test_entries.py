@@ -29,6 +29,7 @@ def test_cards_without_files(repo: Path) -> None:
         find(repo, "synthetic-scene")
 
 
+@pytest.mark.slow
 def test_where_the_bytes_are(added: Path, dvc: Run) -> None:
     def where() -> str:
         return find(added, "m").where

@@ -205,6 +205,7 @@ fetch(Path(sys.argv[1]), plan(Path(sys.argv[1]), "things", card({"repo": sys.arg
 """
 
 
+@pytest.mark.slow
 def test_a_killed_fetch_goes_on_where_it_was(repo: Path, hub):
     hub.files["rows.jsonl"], hub.large, hub.pause = b'{"q": "?"}\n' * 200_000, {"rows.jsonl"}, 0.2
     running = subprocess.Popen([sys.executable, "-c", KILLED, str(repo), REPO, COMMIT], env={**os.environ, "PYTHONPATH": str(Path.cwd())})

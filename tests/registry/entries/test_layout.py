@@ -161,6 +161,7 @@ def test_the_official_outputs(outputs: Path, model: Callable[..., Path]) -> None
     assert inspect(model(), load_card("scene-vlm-base")).problems == []
 
 
+@pytest.mark.slow
 def test_the_real_outputs() -> None:
     real = Path(__file__).resolve().parents[3].parent / "shared/fixtures/vlm_uncertainty_bench"
     if not real.is_dir():

@@ -249,6 +249,7 @@ def test_images_of_unusual_names_are_in_the_layout(tmp_path: Path, name: str) ->
     assert set(inspection.files) == {"test.csv", f"photos/{name}", "photos/other.png"}
 
 
+@pytest.mark.slow
 def test_every_format_is_taken_by_new_check_and_add_alike(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo)
     source = tmp_path / "mixed"

@@ -214,6 +214,7 @@ def test_a_bomb_in_a_tar_is_refused_by_its_first_head(tmp_path: Path, target: Pa
     assert files(target) == {}
 
 
+@pytest.mark.slow
 def test_more_members_than_anybody_can_name_in_so_few_bytes(tmp_path: Path, target: Path) -> None:
     seven = b"".join(tarfile.TarInfo(f"f{i}").tobuf() for i in range(7))
     (tmp_path / "a.tar.xz").write_bytes(lzma.compress(seven * (archives.MAX_TINY_MEMBERS // 7 + 1), preset=0))

@@ -79,6 +79,7 @@ def test_our_own_names_mean_what_they_do_in_a_stage() -> None:
         foreign_names.get("probes", "?")
 
 
+@pytest.mark.slow
 def test_no_stage_runs_again_for_a_longer_list() -> None:
     """Cheap stages count every byte of what they import."""
     folders = [ROOT / "runners/stages", *(ROOT / folder for folder in registry.KINDS.values())]
@@ -121,6 +122,7 @@ MAPIE = """APSConformityScore LACConformityScore NaiveConformityScore RAPSConfor
 CREPES = "hinge margin MondrianCategorizer"
 
 
+@pytest.mark.slow
 def test_methods_of_other_libraries_are_known() -> None:
     names = f"{LM_POLYGRAPH} {UQLM} {TORCH_UNCERTAINTY} {NETCAL} {MAPIE} {CREPES} mondrian".split()
     unknown = [name for name in names if not (foreign_names.find_by_name(name) or foreign_names.missing_advice(name))]

@@ -130,6 +130,7 @@ def test_other_data_sets_are_refused(of, choices, says):
         prepare([Sample("s", "?", choices=choices, answer_index=0 if choices else None)], of)
 
 
+@pytest.mark.slow
 @released
 def test_official_files_prepared_are_what_the_recorded_outputs_hold(tmp_path):
     """MMBench's table as it must have been, read by its own adapter, beside the questions that the outputs' adapter reads."""

@@ -22,6 +22,7 @@ def test_without_takes_out_what_is_named_and_keeps_the_rest():
         remove_objects(scene, [99])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", sorted(LEVELS))
 def test_a_silhouette_is_where_another_color_shows(level):
     """The oracle is the renderer: an object in another colour changes its own visible pixels and no others."""

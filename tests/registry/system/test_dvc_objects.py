@@ -81,6 +81,7 @@ def entry(root: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_files_and_folders_have_dvcs_hashes(ran: Path) -> None:
     with open_repo(ran) as repo:
         for item in [*entry(ran)["deps"], *entry(ran)["outs"]]:

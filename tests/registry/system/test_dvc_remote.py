@@ -111,6 +111,7 @@ def test_a_remote_that_cannot_be_used_is_named(root: Path, far: Path) -> None:
         store.remove(one)
 
 
+@pytest.mark.slow
 def test_it_holds_dvc_s_lock_meanwhile(root: Path) -> None:
     with RemoteStore(root, "store"):
         assert (root / ".dvc/tmp/lock").is_file()

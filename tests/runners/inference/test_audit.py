@@ -75,6 +75,7 @@ def altered(folder, edit):
     raise AssertionError("no such row")
 
 
+@pytest.mark.slow
 def test_an_untouched_store_agrees_to_the_byte(project):
     before = {path: path.read_bytes() for path in project.segments()}
     report = audited(project)
@@ -124,6 +125,7 @@ def test_one_altered_number_is_found(project, part):
     assert not report.failed and report.unchecked[0][1].startswith("refused: audit: 1 of")
 
 
+@pytest.mark.slow
 def test_an_altered_text_is_found(project):
     (folder,) = folders(project)
     altered(folder, lambda row: {"text": "purple"} if row["part"] == "answer" else None)
@@ -145,6 +147,7 @@ def test_answers_of_other_libraries_are_compared_with_today_s(project):
     assert [f.failed for f in audited(project).folders] == [False, False] and len(audited(project, sample=40).folders) == 2
 
 
+@pytest.mark.slow
 def test_signals_without_their_draws_are_left_out_and_the_rest_checked(project):
     (folder,) = folders(project)
     own = open_segments(folder)

@@ -89,6 +89,7 @@ def project(tmp_path, tmp_path_factory, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_a_run_measures_once_and_keeps_what_it_found(project):
     assert project.run(batch_size=0).counters["answers computed"] == 30
     assert project.asked == [1, 2, 4, 8, 8, 8, 8, 6]
@@ -111,6 +112,7 @@ def test_the_longest_questions_are_measured(project):
     assert len(set(project.longest[:4])) == 1 and project.longest[0] == max(project.longest)
 
 
+@pytest.mark.slow
 def test_each_kind_has_its_own_size_and_signals_are_measured_too(project):
     project.run(batch_size=0)
     project.stage(["open"], [CLEAN], needs=[*NEEDS, "p_true"])

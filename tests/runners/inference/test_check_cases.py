@@ -21,6 +21,7 @@ def stream(number):
     return int.from_bytes(hashlib.sha256(f"doctor {number}".encode()).digest()[:16], "big")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 5, 6])
 def test_scenes_come_in_three_shapes_and_the_last_two_are_about_the_first(n):
     cases = scene_cases(n)

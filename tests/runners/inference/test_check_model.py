@@ -62,6 +62,7 @@ def ill(under_test, change):
     return under_test
 
 
+@pytest.mark.slow
 def test_padding_that_is_read(folder):
     def unmasked(kwargs):
         return {**kwargs, "attention_mask": torch.ones_like(kwargs["attention_mask"])}
@@ -71,6 +72,7 @@ def test_padding_that_is_read(folder):
     assert found_["batches"].verdict == "fail" and found_["batches"].numbers["differ"] > 0
 
 
+@pytest.mark.slow
 def test_a_cache_at_the_wrong_positions(folder):
     def shifted(kwargs):
         cache = kwargs.get("cache", kwargs.get("past_key_values"))  # renamed in transformers 5.24
@@ -185,6 +187,7 @@ def test_scenes_have_shapes_and_a_shared_picture():
     assert len({c.question for c in drawn}) == len({c.stream for c in drawn}) == len(drawn)
 
 
+@pytest.mark.slow
 def test_visit(folder, tmp_path):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
     findings = {f.check: f for f in check_model(wish, cases())}
@@ -200,6 +203,7 @@ def test_visit(folder, tmp_path):
     assert (only.check, only.verdict) == ("files", "fail") and "safetensors" in only.found
 
 
+@pytest.mark.slow
 def test_half_precision_is_within_its_tolerance(folder):
     for dtype in ("bfloat16", "float16"):
         seen = found(under_test(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")

@@ -124,6 +124,7 @@ def test_a_prompt_that_does_not_fit_alone_is_named(project, monkeypatch):
     assert tried == [8, 4, 2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True])
 def test_pieces_that_are_stored_are_computed_where_all_is_asked_for_again(project, monkeypatch, again):
     project.stage(["open"], [CLEAN])

@@ -60,6 +60,7 @@ def test_what_is_sent_of_a_stage() -> None:
     assert (again.key, again.params, again.inputs, again.seed) == ("t/infer-m", {"n": 1}, {"model": "m"}, 7)
 
 
+@pytest.mark.slow
 def test_the_bundle_is_a_package_by_itself(project: Path, tmp_path: Path) -> None:
     sent = Parcel(stage({}))
     (bundle,) = sent.pieces(sent.files[BUNDLE])

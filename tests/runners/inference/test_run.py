@@ -53,6 +53,7 @@ def tables(model, datasets, variants=(CLEAN,), needs=("text",), stage=None, **mo
     return answer_tables(model, HF, datasets, read_variants(variants), frozenset(needs), stage, **more), stage
 
 
+@pytest.mark.slow
 def test_a_table_for_each_data_set_with_its_own_cells(model, tmp_path):
     choices = data(tmp_path, "e", [sample("z", "red", "Which ?", ["x", "y"])], {"red": png(picture(1))})
     (first, second), stage = tables(model, [opened(tmp_path), choices], [CLEAN, NOISE], ["text", "option_logits", "p_true", "draws"],

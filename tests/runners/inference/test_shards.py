@@ -29,6 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         yield project
 
 
+@pytest.mark.slow
 def test_its_rows_are_those_of_the_stage(project: Project) -> None:
     settings = Settings(device="cpu", batch_size=2, workers=1, progress=False)
     stage = read_stage(f"t/{INFER}", settings)

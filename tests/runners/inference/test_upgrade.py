@@ -71,6 +71,7 @@ def test_the_policy_says_which_libraries_count_as_the_same(project, monkeypatch,
     assert project.run().counters == computed
 
 
+@pytest.mark.slow
 def test_a_version_that_is_raised_computes_what_depends_on_it(project, monkeypatch):
     raised(monkeypatch, "draws")
     about_draws = {"signals computed": 4, "signals stored": 4}  # P(True) over samples, whose samples are not known before

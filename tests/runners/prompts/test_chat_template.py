@@ -46,6 +46,7 @@ def test_a_date_must_be_one():
         parse_date("today")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [tiny_llava, tiny_llm])
 def test_prompts_of_a_template_with_a_clock_show_the_date_of_the_spec(tmp_path, make):
     folder = make(tmp_path / "m")

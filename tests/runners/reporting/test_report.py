@@ -262,6 +262,7 @@ def test_pictures_are_bounded_and_broken_ones_named(fabricate: Callable[..., Any
     assert page.text.count("image not readable (not an image in a known format)") == 8
 
 
+@pytest.mark.slow
 def test_the_page_stays_small_with_many_models(fabricate: Callable[..., Any]) -> None:
     text, page = made(fabricate(models=tuple(f"model-{i}" for i in range(13)), n=20).stage(examples=8))
     safe(text, page)

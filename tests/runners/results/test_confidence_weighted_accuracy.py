@@ -83,6 +83,7 @@ def test_limits_of_a_difference_are_zous():
     assert correlation_difference_interval(strong, other, 0.7) == pytest.approx((0.2 - low, 0.2 + high), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_limits_of_a_difference_hold_as_often_as_they_say():
     """Over simulated models: accuracy and its weighted form go with calibration equally, so 0 is inside 95 times in a hundred."""
     rng, covers = np.random.default_rng(1), []

@@ -44,6 +44,7 @@ def test_undefined_means_few_groups_and_metrics_without_direction_are_not_compar
     assert compared({"image": image, "text": text}, label="mean_uncertainty[e]") == []
 
 
+@pytest.mark.slow
 def test_equal_modalities_are_seldom_distinguished():
     """Three equal modalities of eight estimators: some pair is told apart in at most .09 of 150 studies."""
     rng, alarms = np.random.default_rng(5), 0

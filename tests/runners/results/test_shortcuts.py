@@ -230,6 +230,7 @@ def png(level: int, seed: int) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(tmp_path):
     rows = [row(i, bool(i % 2), "What colour?", "train" if i < 160 else "test", image=f"p{i}", group=f"g{i}") for i in range(240)]
     images = {f"p{i}": png(255 * (i % 2), i) for i in range(240)} | {"p239": b"no image"}

@@ -77,6 +77,7 @@ def test_one_window_per_reviewer(tmp_path: Path) -> None:
         ReviewJournal(tmp_path, "reviews", "../ann")
 
 
+@pytest.mark.slow
 def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     assert publish(checkout, "our-reviews") is None
     for reviewer, decision in (("bob", "invalid"), ("ann", "valid")):

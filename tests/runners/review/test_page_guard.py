@@ -76,6 +76,7 @@ def undo(running: ServedPage, prefix: str, **headers: str) -> int:
     return ask(running, f"{prefix}/gradio_api/queue/join", "POST", body, Content_Type="application/json", **headers)[0]
 
 
+@pytest.mark.slow
 def test_the_pages_own_browser_reads_and_decides(running: ServedPage, session: ReviewSession) -> None:
     status, answer, headers = ask(running, secret(running) + "/")
     assert status == 200 and b"gradio" in answer

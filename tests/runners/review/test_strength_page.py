@@ -89,6 +89,7 @@ def slide(tab: Chromium, value: float) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_look_at_a_perturbation(browser: Chromium, looked_at: StrengthSession) -> None:
     ids = "[...document.querySelectorAll('#cards .card')].map(c => c.dataset.sample)"
     first = browser.run(ids)

@@ -35,6 +35,7 @@ terminal.run(ReviewSession(pool, ReviewJournal(root, "reviews", "ann")))
 """
 
 
+@pytest.mark.slow
 def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     order = pool.order("ann")
     reviewer = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
@@ -66,6 +67,7 @@ def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     assert [d and (d.decision, d.note) for d in found] == [("valid", ""), ("invalid", "bläh, hm"), None]
 
 
+@pytest.mark.slow
 def test_a_killed_session_goes_on(tmp_path: Path, pool: Pool) -> None:
     reviewer = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
     reviewer.until("[q]uit")

@@ -58,6 +58,7 @@ def lives_on(process, seconds):
     return not is_gone(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", [None, "/bin/sh", "/bin/bash"])
 def test_dies_with_its_launcher_even_through_a_shell(tmp_path, shell):
     if shell is None:

@@ -103,6 +103,7 @@ def test_a_request_that_was_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     assert living.hold(0.04) != WAIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [2, 3])
 def test_stages_at_once_spend_no_more_than_the_cap(tmp_path: Path, stages: int) -> None:
     path = tmp_path / "s.jsonl"

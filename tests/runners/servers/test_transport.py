@@ -28,6 +28,7 @@ def bomb(size=2**28):
     return b"".join([*(packer.compress(block) for _ in range(size // 2**20)), packer.flush()])
 
 
+@pytest.mark.slow
 def test_what_is_packed_small_is_not_unpacked():
     packed = bomb()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -118,6 +118,7 @@ def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
     assert losses(project) == pytest.approx(losses(usual), abs=2e-5)
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
     """The second checkpoint finds no room (its place is /dev/full); the first stays, and the run goes on from it."""
     project = make(tmp_path, model, steps=5)

@@ -64,6 +64,7 @@ def test_rows_and_columns(project):
     assert facts["image_processor"]["size"] == {"shortest_edge": 32}
 
 
+@pytest.mark.slow
 def test_the_likeliest_tokens_of_stored_answers_are_added_and_no_batch_changes_them(answered):
     project, before = answered, answered.rows("open")
     needs = ["text", "token_logprobs", "top_logprobs"]
@@ -129,6 +130,7 @@ def test_answer_length_is_no_matter_to_multiple_choice(answered):
     assert answered.run().counters == {"answers computed": 10, "answers stored": 7}
 
 
+@pytest.mark.slow
 def test_new_signals_compute_only_themselves(project):
     project.stage(["open", "mc"], needs=["text", "token_logprobs", "option_logits"])
     assert project.run().counters == {"answers computed": 17, "answers stored": 0}
@@ -144,6 +146,7 @@ def test_new_signals_compute_only_themselves(project):
     assert all(r["token_logprobs"] is None and r["text"] is not None for r in project.rows("open"))
 
 
+@pytest.mark.slow
 def test_more_draws_compute_only_those(project):
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=3, temperature=0.9)
     assert project.run().counters == {"answers computed": 17, "answers stored": 0, "draws computed": 10 * 3, "draws stored": 0}
@@ -158,6 +161,7 @@ def test_more_draws_compute_only_those(project):
     assert project.run().counters == {"answers computed": 0, "answers stored": 17, "draws computed": 10 * 5, "draws stored": 0}
 
 
+@pytest.mark.slow
 def test_p_true_over_samples_is_about_all_draws(project):
     wanted = [*NEEDS, "draws", "p_true_sampling"]
     project.stage(["open", "mc"], needs=wanted, draws=2)

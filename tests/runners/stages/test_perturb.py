@@ -194,6 +194,7 @@ def test_scene_graphs_of_scenes(tmp_path, monkeypatch, model, tmp_path_factory):
     assert set(scenes) == set(samples["image_id"].to_pylist()) and all(s["objects"] for s in scenes.values())
 
 
+@pytest.mark.slow
 def test_hostile_questions_are_written_and_read_as_they_are(project):
     asked = questions()
     rows = [{"sample_id": f"s{i}", "question": q, "split": "test", "answerable": True, "references": []} for i, q in enumerate(asked)]

@@ -207,6 +207,7 @@ def test_a_probe_that_compares_is_handed_the_same_answers_under_its_variant(worl
     assert wrong.tolist() == [world.wrong[key] for key in learnt]
 
 
+@pytest.mark.slow
 def test_a_probe_that_compares_tells_at_home_and_is_misled_elsewhere(world):
     """What tells in `a` says the contrary in `b`: one that has learnt from both halves is unsure, one from the other data is wrong."""
     values, fits = world.run(asked("bicr", BICR | {"epochs": 15, "rate": 2e-2}))

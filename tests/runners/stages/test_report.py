@@ -125,6 +125,7 @@ def test_every_metric_in_one_line():
     assert all(text for title, _, text in metric_list(results) if title != "not a metric")
 
 
+@pytest.mark.slow
 def test_examples_are_shared_out_and_none_is_shown_where_none_is_wanted(fabric):
     for examples, shown in ((1, 1), (0, 0), (1000, 48)):
         assert len(report._content(read_report(fabric.stage(examples=examples)))["examples"]) == shown

@@ -325,6 +325,7 @@ def close(one, other):
     )
 
 
+@pytest.mark.slow
 def test_same_bytes_again_and_other_draws_with_another_seed(usual, world):
     first = {name: (usual[0] / "results" / name).read_bytes() for name in OUTPUTS}
     world.run_all()

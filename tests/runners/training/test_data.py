@@ -98,6 +98,7 @@ def test_option_letters_are_single_and_distinct(tokenizer):
     assert len({i[0] for i in ids} | {tokenizer.unk_token_id, tokenizer.encode("a", add_special_tokens=False)[0]}) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["easy", "hard"])
 def test_every_question_and_answer_is_known(tokenizer, level):
     for i in range(60):

@@ -9,6 +9,7 @@ from qualm.runners.prompts.question import messages
 from tests.support.models.full_size import SIZES, full_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_weights_and_picture_tokens_are_the_published_ones(name, tmp_path):
     model, table = full_size(name, tmp_path, "meta", "bfloat16"), published()[SIZES[name].hub]

@@ -34,6 +34,7 @@ def values(model, encoded):
     return [{name: (p.text, p.tokens, p.logprobs, p.entropies, p.numbers) for name, p in parts.items()} for parts in made]
 
 
+@pytest.mark.slow
 def test_each_picture_is_looked_at_once_and_every_bit_is_as_without(model, monkeypatch):
     questions = ["What color is the cube ?", "How many are there ?"]
     asked = [Request(model.render(messages(q)), picture(n), 0, q, SIGNALS, 9 + n) for n, q in enumerate(questions)]

@@ -61,6 +61,7 @@ def test_greedy_answers_are_those_of_generate(model):
         assert parts["answer"].logprobs == pytest.approx(logprobs, abs=LIMIT)
 
 
+@pytest.mark.slow
 def test_draws_and_signals_are_those_of_forced_passes(model):
     signals = ("without_image", "without_question", "without_both", "image_divergence", "p_true", "p_yes", "said_confidence")
     requests = asked(model, ("answer", *signals, draw_part(1), draw_part(2)))

@@ -48,6 +48,7 @@ def rows(project, name):
     return pq.read_table(project.folder / f"results/t/generations/base/{name}.parquet").to_pylist()
 
 
+@pytest.mark.slow
 def test_few_shot_with_images_and_every_signal_is_equal_in_every_batch(project):
     found = []
     for batch_size in (1, 5):
@@ -70,6 +71,7 @@ def test_letters_are_read_from_log_probabilities_after_any_template(project):
     assert len(found) == 6 and all(len(row["option_logits"]) == 6 for row in found)
 
 
+@pytest.mark.slow
 def test_an_edit_asks_again_just_what_it_changes(project):
     project.stage(["open", "choice"])
     assert project.run().counters["answers computed"] == 12

@@ -63,6 +63,7 @@ def answers(model, requests):
     return model.answer(model.encode(requests), Decoding(5, 0.9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*TOGETHER, *sorted({*PLAIN} - ONE_PICTURE)])
 def test_log_probabilities_are_those_of_the_whole_sequence(family, family_model):
     model = family_model(family)

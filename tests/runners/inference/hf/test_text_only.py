@@ -89,6 +89,7 @@ def findings(folder):
     return list(check_model(DoctorOptions("m", "hf_vlm", {}, folder, "cpu"), scene_cases()))
 
 
+@pytest.mark.slow
 def test_the_doctor_examines_it(model):
     found = findings(model.base.folder)
     assert len(found) >= 24 and not [f for f in found if f.verdict == "fail"]

@@ -69,6 +69,7 @@ def test_against_a_walk_from_every_start(risk):
     assert rule.statement.startswith(f"With probability 0.9 the {what} is at most 0.2; ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("risk", "per_group"), [("answered", 1), ("all", 2)])
 def test_the_promise_fails_no_more_often_than_delta(risk, per_group):
     rng = np.random.default_rng(1)

@@ -41,6 +41,7 @@ def test_against_a_search_through_every_threshold(unit):
         assert rule.attained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "per_group"), [("row", 1), ("group", 3)])
 def test_the_guarantee_holds_and_is_nearly_used_up(unit, per_group):
     """The promise is about the mean over many draws of fitting set and fresh question."""

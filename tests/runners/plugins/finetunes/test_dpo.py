@@ -59,6 +59,7 @@ def plain_logprob(model, network, data, row, said):
     return sum(float(logprobs[t - 1, ids[t]]) for t in range(start, len(ids)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tune", [LORA, FULL], ids=["lora", "full"])
 @pytest.mark.parametrize("family", ["llava", "idefics3"])
 def test_loss_is_that_of_plain_forward_passes(make, models, family, tune):

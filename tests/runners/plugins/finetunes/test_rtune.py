@@ -173,6 +173,7 @@ def test_refusals_are_drawn_by_the_sample():
     assert {choose_abstention(type("R", (), {"sample_id": str(i)}), REFUSALS) for i in range(40)} == set(REFUSALS)
 
 
+@pytest.mark.slow
 def test_as_a_stage(project):
     project.stage("rtune", RTUNE)
     stage = project.run()
@@ -188,6 +189,7 @@ def test_outside_of_a_stage(project):
         rtune(context, **RTUNE)
 
 
+@pytest.mark.slow
 def test_a_language_model_may_be_the_judge(project):
     def script(body, nth):
         text = body["messages"][0]["content"]

@@ -49,6 +49,7 @@ def recipe(folders):
     return scratch_vlm(FinetuneContext(folders, 7), train=["train"], heldout=["open", "options"], **TINY)
 
 
+@pytest.mark.slow
 def test_batches_depend_on_the_step_alone(recipe, folders):
     again = scratch_vlm(FinetuneContext(folders, 7), train=["train"], **TINY)
     for step in (5, 0, 3):

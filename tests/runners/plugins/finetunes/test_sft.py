@@ -114,6 +114,7 @@ def test_targets(make):
     assert len(said) == 27  # the row of split test and the one without a reference are left out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILY)
 def test_packed_loss_equals_padded(make, family):
     padded, packed = make(family, together=2), make(family, packed=True, together=2)
@@ -219,6 +220,7 @@ def test_long_examples_are_dropped_and_counted(tmp_path, models):
         sft(context, **{**SFT, "max_length": 5})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
 def test_an_adapter_loads_with_plain_peft_and_with_ours(tmp_path, models, family):
     from peft import PeftModel
@@ -272,6 +274,7 @@ def test_a_tuned_model_is_tuned_again(tmp_path, models):
         second.load()
 
 
+@pytest.mark.slow
 def test_bfloat16(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
     half = {"base": {**BASE, "args": {"artifact": "registry/data/tiny", "dtype": "bfloat16"}}}
@@ -330,6 +333,7 @@ def several_pictures(folder):
     write_table(folder / "samples.parquet", rows, SAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("family", FAMILY)
 def test_samples_with_several_pictures_and_with_none(make, models, family, packed):

@@ -48,6 +48,7 @@ def png(seed):
     return data.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_text_does_not_depend_on_the_batch(llm, temperature):
     prompts = [chat(q) for q in QUESTIONS]

@@ -96,6 +96,7 @@ def test_nonsense_is_tried_again(tmp_path, body):
         assert len(server.bodies) == 3
 
 
+@pytest.mark.slow
 def test_a_silent_server_is_left_after_the_time_out(tmp_path):
     with serving(lambda body, nth: 30.0 if asked(body) == "question 1" else "quick") as server:
         start = time.monotonic()

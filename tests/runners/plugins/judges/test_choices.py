@@ -153,6 +153,7 @@ def test_odd_options(options):
     assert read("B", options).place == (1 if len(options) > 1 else None)
 
 
+@pytest.mark.slow
 def test_a_model_that_repeats_itself_is_soon_read():
     """Time grows with the length and not with its square."""
     start = time.process_time()

@@ -198,6 +198,7 @@ def test_columns_of_other_lengths_are_refused(name, judge):
         load("judges", name)(*(columns[of] for of in plugin.reads), **args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_model_that_repeats_itself_is_soon_read(name, judge):
     """Time grows with the length and not with its square; the limit is never reached, however busy the machine."""

@@ -95,6 +95,7 @@ def test_a_reply_that_answers_does_not_abstain_whatever_else_it_says():
     assert is_refusal("I'm unable to provide that information.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("abstains", "bar"), [("1", 0.95), ("0", 0.98)])
 def test_agreement_with_replies_of_every_kind(abstains, bar):
     rows = [row for row in WRITTEN if row["abstains"] == abstains]

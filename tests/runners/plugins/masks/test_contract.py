@@ -50,6 +50,7 @@ def requests(name):
     return batch + ([wanted(noise(80, 60, 2), "dog"), wanted(noise(64, 64, 3), "cat")] if name == "grounded_sam" else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names("masks"))
 def test_a_mask_depends_on_its_own_request_and_covers_something(name, request, tmp_path, monkeypatch):
     args = request.getfixturevalue("models") if name == "grounded_sam" else {}

@@ -407,6 +407,7 @@ def test_the_hopeless_stops_at_once(project, monkeypatch, status):
     assert "sk-secret" not in str(caught.value) + "".join(p.read_text(errors="replace") for p in project.folder.rglob("*") if p.is_file())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [(500, "out of order", {}), (200, NONSENSE[0], {}), 3.0])
 def test_a_server_that_fails_stops_the_run_and_nothing_is_lost(project, trouble):
     with toy_serving(trouble=lambda body, nth: trouble if asked(body).endswith(("4 ?", "5 ?")) else None) as server:

@@ -195,6 +195,7 @@ def test_a_log_probability_that_is_none_ends_the_run(folder, value, monkeypatch)
         answers(model, requests(model, ("answer",)))
 
 
+@pytest.mark.slow
 def test_a_stage_answered_by_it_is_stored_and_never_answered_again(folder, tmp_path):
     """Through Lightning, the store and the tables, as `qualm run` does it; the engine is not started where all is stored."""
     project = Project(tmp_path, folder)

@@ -39,6 +39,7 @@ def sets(folder):
     return {path: make(folder, path) for path in CATEGORIES.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", CATEGORIES.values())
 def test_every_question_and_every_picture_stands_once_on_each_side(sets, category):
     """Known truth: what is balanced so cannot be distinguished by words or by pixels alone, in any split, by any classifier."""
@@ -94,12 +95,14 @@ def test_names_that_are_asked_about_in_test_are_never_in_train(sets):
         assert all(is_held_out(*name.split()) for name in context.notes["held_out"]) and len(context.notes["held_out"]) == 6
 
 
+@pytest.mark.slow
 def test_names_may_also_be_shared(folder):
     context, samples, _ = make(folder, "epistemic/knowledge", held_out=False)
     names = {split: {noun_phrase(parse_query(s.question).of) for s in samples if s.split == split} for split in ("train", "test")}
     assert names["train"] & names["test"] and context.notes["held_out"] == []
 
 
+@pytest.mark.slow
 def test_more_pairs_change_none_of_the_earlier(folder, sets):
     _, once, pictures = sets["epistemic/extraneous"]
     _, twice, more = make(folder, per_image=2)

@@ -420,6 +420,7 @@ def test_what_was_written_is_what_is_read(q1, q2, a2, style):
         assert tuple(vars(pair).values()) == tuple(parts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "1" + "]" * 900, "Q1" * 50_000, "Q1: " * 20_000])
 def test_hostile_replies_end_soon(nested):
     with pytest.raises(NoPairError):

@@ -257,6 +257,7 @@ def seeing(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_what_is_darkened_is_what_the_question_names(seeing):
     """Of two squares the one that is named, in pictures that were not trained on; what does not read the question is at chance."""
     rng, clip = np.random.default_rng(1), Clip(seeing, "cpu")
@@ -272,6 +273,7 @@ def test_what_is_darkened_is_what_the_question_names(seeing):
     assert hits["contribution"] >= 50 and hits["class_attention"] <= 42, hits
 
 
+@pytest.mark.slow
 def test_hostile_questions_are_cut_to_what_clip_can_read(folder):
     asked = [q for q in questions() if len(q) < 3] + ["x " * 50_000, "😀" * 50_000]
     made = apply(folder, [picture(size=(8, 8))] * len(asked), asked, relevance="contribution")

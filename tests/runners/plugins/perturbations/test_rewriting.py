@@ -263,6 +263,7 @@ def prompt(tmp_path):
     return str(tmp_path / "own.md")
 
 
+@pytest.mark.slow
 def test_a_picture_is_shown_only_where_it_is_asked_for_and_there(prompt):
     with serving(lambda body, nth: "Is it?") as running:
         given = context(rows(["Why?", "How?"]))

@@ -16,6 +16,7 @@ def test_it_reads_what_p_ik_reads() -> None:
     assert columns(registry.get("probes", "bicr"), {"layer": "last"}) == reads
 
 
+@pytest.mark.slow
 def test_of_two_signs_of_a_right_answer_it_takes_the_one_that_a_black_picture_takes_away() -> None:
     """The first number, of the picture, and the second, of the question, tell the same; a black picture leaves the second alone."""
     rng = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def page(built: tuple[Path, Stage]) -> str:
         return Path(built[1].outputs["report"]).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_safe_and_small(page: str) -> None:
     read = Page(page)
     safe(page.replace("data:image/png", "data:image/jpeg"), read)
@@ -227,6 +228,7 @@ def test_figures_of_categories_and_of_the_metric(results: Report) -> None:
     assert f"r = {row['pearson']:.2f}".replace("-", "−") in study.panels[1].note
 
 
+@pytest.mark.slow
 def test_hostile_text_of_pairs_stays_text(built: tuple[Path, Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = "<img src=x onerror=alert(1)></script>\u202e{{7*7}}"
     shutil.copytree(built[0] / "results", tmp_path / "results", symlinks=True)

@@ -337,6 +337,7 @@ def test_means_over_all_and_over_changed_inputs_are_rows_of_their_own(fabricate:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_perturbations_without_such_metrics_leave_only_what_was_measured(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_report(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
@@ -370,6 +371,7 @@ def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricat
 TESTS = {"correction": "holm", "family": "metric"}
 
 
+@pytest.mark.slow
 def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate()
     study(fabric)

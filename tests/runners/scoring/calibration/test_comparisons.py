@@ -50,6 +50,7 @@ def rows(tmp_path_factory):
         yield {name: rows_of(Path("results") / name, schema) for name, schema in tables.items()}
 
 
+@pytest.mark.slow
 def test_scores_are_over_the_rows_that_do_not_calibrate(rows):
     labels = {r["metric"] for r in rows["scores"]}
     assert {"ece[held/raw]", "ece[held/temperature]", "ece[held/platt]", "ece[held/platt/perplexity]"} <= labels

@@ -50,6 +50,7 @@ def of(rows, **key):
     return [r for r in rows if all(r[name] == value for name, value in key.items())]
 
 
+@pytest.mark.slow
 def test_all_scored_answers_are_read_and_none_of_those_that_calibrate_is_scored(world):
     _, tables = world
     assert {int(r["sample_id"][1:]) >= 60 for r in tables["recalibrated"]} == {True}

@@ -196,6 +196,7 @@ def test_correlations_over_common_resamples():
     assert correlations([holes, holes])[0, 1] == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "shares"), [((20, 400), (0.9, 0.7)), ((8, 8, 8, 500), (0.8,) * 4), ((6,) * 30, (0.8,) * 30)])
 def test_the_interval_holds_the_mean_of_shares_in_uneven_categories(sizes, shares):
     """Where all answers of a small category are right, resamples see none of its spread; of many small ones intervals are skewed.
