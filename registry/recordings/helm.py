@@ -52,7 +52,7 @@ def _adapter(path: Path) -> Mapping[str, Any] | None:
 
 def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     try:
-        for _, group in groupby(_states(path), _question):
+        for _, group in groupby(_states(path), _question_key):
             yield from _records(list(group), how)
     except (JsonStreamError, OSError) as error:
         raise RecordingError(str(error) if isinstance(error, JsonStreamError) else f"{path}: {error}") from error
@@ -66,8 +66,8 @@ def _states(path: Path) -> Iterator[tuple[str, Any]]:
             number += 1
 
 
-def _question(item: tuple[str, Any]) -> Any:
-    """Return a key shared by the requests for one question's options, else unique."""
+def _question_key(item: tuple[str, Any]) -> Any:
+    """Return the same key for requests that score one question's options, else a unique one."""
     where, state = item
     try:
         if state.get("reference_index") is None:

@@ -98,7 +98,7 @@ def _code_digest(module: str, *kinds: str) -> str:
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of the code that makes a variant's pixels, reads ids, reads questions).
+    """Return (digest of what makes a variant's pixels, depends on ids, depends on questions).
 
     Its perturbation's code is in the digest only if that changes images; else both flags are False. None for a perturbation of images
     without a module. "ids" are sample ids.

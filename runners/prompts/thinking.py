@@ -62,7 +62,7 @@ class ThinkingError(ValueError):
 
 @dataclass(frozen=True)
 class Thinking:
-    """Thinking of a model before it answers: tags, budget, switch, tokens for estimators."""
+    """Settings of a model's thinking: on or off, tags, budget, effort, what estimators read."""
 
     on: bool = True
     tags: tuple[str, str] | None = None

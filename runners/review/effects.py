@@ -17,7 +17,7 @@ SHARE = "share"
 
 @dataclass(frozen=True)
 class Goal:
-    """The effect that a search of a strength aims at, with its target value."""
+    """Share of changed answers, or distance of images, that a strength search aims at."""
 
     name: str
     target: float

@@ -104,7 +104,7 @@ class Cell:
         return reads <= self.available_columns(reads)
 
     def available_columns(self, reads: frozenset[str]) -> set[str]:
-        """Return the cell's column names; of sample fields (`code_of_...`), those read and known."""
+        """Return the cell's columns, and those of sample fields (`code_of_...`) in `reads` it has."""
         columns = {*self.columns, "is_calibration"}
         columns |= SET_COLUMNS if self.settings else set()
         columns |= {"uncertainty"} if self.uncertainties else set()

@@ -456,7 +456,7 @@ def reveals(text: str, key: str) -> bool:
 
 
 def key_pattern(key: str) -> re.Pattern[str]:
-    """Return a pattern that finds a key in any encoding.
+    """Return a pattern that finds a key plain, URL-, JSON-, HTML-, hex- or base64-encoded.
 
     >>> [bool(key_pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
     [True, True, True, True, False]

@@ -40,7 +40,7 @@ class ThoughtEnds:
 
     @property
     def steps(self) -> int:
-        """Return the maximum number of tokens of thinking and answer together."""
+        """Return the token limit of thinking and answer, with SEPARATORS for white space between."""
         return self.thinking.budget + SEPARATORS + self.max_answer_tokens
 
     def __call__(self, step: int, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -74,7 +74,7 @@ class ThoughtEnds:
         return length < self.thinking.budget if thought is None else length - thought < self.max_answer_tokens
 
     def _is_balanced(self, row: int, ids: Sequence[int]) -> bool:
-        """Return whether every thinking tag is closed, one that only the prompt opens included."""
+        """Return whether every thinking tag is closed, also one opened in the prompt alone."""
         text = self._text(ids).lstrip()
         by_prompt = self.begun[row] and not text.startswith(self.open)
         return text.count(self.close) >= text.count(self.open) + by_prompt

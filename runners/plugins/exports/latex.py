@@ -29,7 +29,7 @@ ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 def latex(
     context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
 ) -> None:
-    r"""Write LaTeX tables (booktabs) of models by metric and of estimators by metric.
+    r"""Write LaTeX tables: models by metric, and for each metric estimators by model.
 
     `tables.tex` includes all: `\usepackage{booktabs,graphicx}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold:
     significantly better than every other by a corrected paired test. Dagger: no better one differs significantly. Arrows point to better.

@@ -66,9 +66,9 @@ _TOKEN = re.compile(
     r"|[+<>=≠≤≥≈±×÷·^/*%°#&√∞∠€£¥@~]"
 )
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w,])")
-_GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|\d[°%]?\s*[-+*/÷×]\s*$")
-_GLUED_BEHIND = re.compile(r"\s*[√^·×]|[/*]\s*\w|[°%]?\s*[-+*/÷]\s*\d")
-_OPERAND_BEHIND = re.compile(r"[°%]?\s+=")
+_GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|\d[°%]?[^\S\n]*[-+*/÷×][^\S\n]*$")
+_GLUED_BEHIND = re.compile(r"[^\S\n]*[√^·×]|[/*][^\S\n]*\w|[°%]?[^\S\n]*[-+*/÷][^\S\n]*\d")
+_OPERAND_BEHIND = re.compile(r"[°%]?[^\S\n]+=")
 """Operator that makes a number an operand of a calculation."""
 _NOUNS = (
     "option|choice|answer|letter|point|points|image|picture|box|figure|graph|circle|label|labeled|labelled|panel|photo|candidate|statement|"

@@ -207,7 +207,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return 0 if only a rival (another color) is stated, None if both are, 1 otherwise."""
+    """Return 0 if only rivals (other colors) are stated, None if the reference is too, else 1."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)

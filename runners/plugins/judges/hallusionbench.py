@@ -62,7 +62,7 @@ def _sentence(references: list[str]) -> str:
 
 
 def rate_code(reply: str | None, on_failure: str) -> float | None:
-    """Return 0 for incorrect, 1 correct, 2 unclear; else None or, by `on_failure`, 2.
+    """Return 0 incorrect, 1 correct, 2 unclear; else None, or 2 by `on_failure` for a text.
 
     >>> [rate_code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

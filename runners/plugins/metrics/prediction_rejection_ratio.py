@@ -57,7 +57,7 @@ def why_undefined(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0,
 
 
 def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> Floats:
-    """Return (n,) labels of two contrasted classes: 1 where the answer is right, else 0."""
+    """Return the labels (n,) of the classes that the metric contrasts: 1 right, 0 wrong."""
     return (correct >= 0.5).astype(np.float64)
 
 

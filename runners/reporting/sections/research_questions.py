@@ -71,7 +71,7 @@ def answer_questions(
 
 
 def _why_no_hcc(results: Report) -> str:
-    """Return a phrase on why there is no heat map of HCC."""
+    """Say why there is no HCC heat map: metric not in the spec, or correctness undefined."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return say.METRIC_MISSING.format(metric=CONSISTENCY)
     return say.NO_CORRECTNESS.format(why=NO_REFERENCE)

@@ -216,7 +216,7 @@ def _scored_share(measured: Sequence[Measured]) -> float:
 
 
 def _mean_if_unread(measured: Sequence[Measured]) -> Bounds:
-    """Return (mean value if unread answers were wrong, if right); NaN if none is unread."""
+    """Return the slices' mean value if unread answers were wrong, and if right; NaN if none."""
     if all(math.isnan(p.if_unread[0]) for p in measured):
         return UNKNOWN
     wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in measured], axis=0)

@@ -155,5 +155,5 @@ def _read_labels(stage: Stage) -> AnswerLabels:
 
 
 def fits_elsewhere(setting: dict[str, Any]) -> bool:
-    """Return whether a setting's calibrators are fitted on answers that are not scored."""
+    """Return whether calibrators are fitted on a validation split instead of scored answers."""
     return bool(setting["calibration"].get("fit") == VALIDATION)

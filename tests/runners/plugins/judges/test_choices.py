@@ -259,6 +259,7 @@ def test_few_options(reply, options, letter):
         (["7", "9", "16", "63"], "There were 16 at first. After 7 left we get 9.", "B"),
         (["7", "9", "16", "63"], "Between 7 and 9", ""),
         (["20°", "70°", "90°", "110°"], "As 20° + 90° = 110°, the last angle is 70°.", "B"),
+        (["3", "5", "8"], "5\n- 2 are white", "B"),  # a list, no difference
     ],
 )
 def test_operands_and_shares_are_no_answers(choices, reply, named):
