@@ -90,6 +90,7 @@ def test_what_a_command_prints_is_as_ever(command: str, project) -> None:
     held("commands.json", command, [code, shortened(plain(text, project.root))])
 
 
+@pytest.mark.slow
 def test_the_published_page_is_as_ever(project, tmp_path: Path) -> None:
     site = Site([SitePart(read_spec_results(project, "small"), project.plan("small").stages)], "Small results", "clean")
     publish(site, tmp_path / "site")

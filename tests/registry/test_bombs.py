@@ -115,6 +115,7 @@ def test_entities_of_an_excel_table_are_not_multiplied(tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_log_whose_members_unpack_to_much_more_than_they_are(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", b" " * 20_000_000)

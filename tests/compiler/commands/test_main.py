@@ -71,6 +71,7 @@ def test_a_damaged_lock_is_one_message(tmp_path: Path) -> None:
     assert "dvc.lock: not YAML" in done.stderr
 
 
+@pytest.mark.slow
 def test_outside_of_a_checkout(tmp_path: Path) -> None:
     done = subprocess.run(
         [

@@ -89,6 +89,7 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
     assert three == {"stages": plain, "together": {"jobs": 3}} and cluster == {"stages": plain, "together": {"jobs": 5}}
 
 
+@pytest.mark.slow
 def test_check_writes_nothing_and_an_option_in_the_place_of_a_spec_goes_to_dvc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(*arguments: object) -> int:
         calls.append(arguments[1:])

@@ -98,6 +98,7 @@ def test_two_sides_are_compared(calls: list[tuple[Any, ...]]) -> None:
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 def test_what_is_assumed_of_questions(calls: list[tuple[Any, ...]]) -> None:
     typed("power")
     typed(

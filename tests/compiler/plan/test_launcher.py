@@ -39,6 +39,7 @@ def launched(project: Path, *arguments: str, python: tuple[str, ...] = (sys.exec
     return (done.stdout + done.stderr).strip()
 
 
+@pytest.mark.slow
 def test_the_python_at_hand_where_it_has_qualm(project: Path) -> None:
     assert launched(project, "mini/judge").startswith("qualm: stage mini/judge: ")
     assert launched(project, "mini").startswith(f"qualm: {project}: no params.yaml and specs/ here or above")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from qualm.compiler.plan.training_prompts import training_prompt_notes
 from qualm.compiler.spec.canonical_json import canonical
 from tests.compiler.plan.planned import SPEC, make, resolved
@@ -14,6 +16,7 @@ def test_an_estimator_on_greedy_signals_changes_no_inference(tmp_path: Path) -> 
     assert changed == {"estimate", "report"}
 
 
+@pytest.mark.slow
 def test_a_dear_model_is_asked_a_part_and_scored_on_it(tmp_path: Path) -> None:
     plan = make(tmp_path, SPEC.replace("{artifact: scene-vlm-base}}", "{artifact: scene-vlm-base}, per_category: 4}"))
     part = {"per_category": 4, "seed": 7}

@@ -138,6 +138,7 @@ def test_what_does_not_count_any_more_is_told(project, monkeypatch):
     assert "not in the store any more" in told(project).why[0]
 
 
+@pytest.mark.slow
 def test_answers_of_several_releases(project, monkeypatch):
     edited(project, ("draws: 2", "draws: 3"))
     monkeypatch.setattr(answers, "__version__", "9.9.9")

@@ -52,6 +52,7 @@ def test_what_git_says_when_it_refuses(tmp_path: Path, monkeypatch: pytest.Monke
         write_project(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")

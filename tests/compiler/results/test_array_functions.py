@@ -108,6 +108,7 @@ def test_labels_name_what_was_given() -> None:
     assert checked(registry.get("metrics", "ece"), {"bins": 7}).label == "ece@bins=7"
 
 
+@pytest.mark.slow
 def test_importing_is_light() -> None:
     light = "import sys, qualm; assert not {'torch', 'numpy', 'polars'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", f"{light}; qualm.metrics.auroc([1, 2], [0, 1]); assert 'torch' not in sys.modules"], check=True)

@@ -201,6 +201,7 @@ def test_missing_answers_are_an_error_that_names_the_file(checkout: Checkout) ->
         compare.compare_scores(checkout, None, "a", "b")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_p_values_are_those_of_the_score_stages_test_and_corrected_over_what_is_shown(checkout: Checkout) -> None:
     checkout.add("s", {"a": flips(300, 0.6, 1), "b": flips(300, 0.68, 2)})
     both = compare.compare_scores(checkout, None, "a", "b")  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     assert git(project.root, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_in_the_terminal_and_as_json() -> None:
     printed = CliRunner().invoke(app, ["show", "quickstart", "--how"], catch_exceptions=False)
     assert (

@@ -64,6 +64,7 @@ def files(folder):
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
+@pytest.mark.slow
 def test_everything_clean_by_default(project, tmp_path, capsys):
     run(project, tmp_path / "out" / "deep")
     data = [f"data/{d}-00000-of-00001.parquet" for d in "de"]

@@ -101,6 +101,7 @@ def spoil(file: Path) -> None:
     file.chmod(0o444)
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice(root: Path) -> None:
     before = (root / "dvc.lock").read_bytes()
     code, events, _ = repro(root)
@@ -172,6 +173,7 @@ def test_damage_that_does_not_end_gives_up(root: Path) -> None:
     assert code != 0 and told(events).count(("damaged", ONE)) == 5
 
 
+@pytest.mark.slow
 def test_what_neither_cache_nor_remote_holds_is_made_again(root: Path) -> None:
     """As `dvc gc`, or a disk that was full when outputs went into the cache, leaves it."""
     (root / "remote").mkdir()

@@ -105,6 +105,7 @@ def test_the_specs_that_were_checked_are_named(project: Project, capsys: pytest.
     assert text.endswith("no spec has run here; `qualm run SPEC` first") and "runs nothing" not in text
 
 
+@pytest.mark.slow
 def test_one_spec_is_shared_although_another_is_out_of_date(project: Project, told) -> None:
     (project.root / "specs/other.yaml").write_text(SPEC.replace("name: mini", "name: other").replace("test: 6", "test: 7"))
     project.compile(["other"])

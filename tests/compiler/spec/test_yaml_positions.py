@@ -143,6 +143,7 @@ def test_marks_point_at_values_and_keys() -> None:
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 11))
 
 
+@pytest.mark.slow
 def test_an_alias_bomb_is_refused_before_it_grows(tmp_path: Path) -> None:
     (tmp_path / "bomb.yaml").write_text(BOMB)
     script = (

@@ -39,6 +39,7 @@ def test_numbers_in_the_folder_are_those_of_the_results(results: Results, publis
         assert np.nanmean(data["correct"][here]) == pytest.approx(row["value"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_pictures_as_far_as_is_wanted(site: Site, published: Path, tmp_path: Path) -> None:
     of_variants = list((published / "pictures").rglob("*-*-0.webp"))
     assert len(of_variants) == 48 and len(list((published / "pictures").rglob("*.webp"))) > 48
@@ -81,6 +82,7 @@ def test_the_page_that_is_there_stays_until_the_new_one_is_written(site: Site, t
     assert not (tmp_path / "new" / ".qualm-view-new").exists()
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:
     publish(Site([SitePart(read_spec_results(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):

@@ -81,6 +81,7 @@ def test_of_clevr_s_own_files(tmp_path):
     assert set(kept) == {image.path for image in images.values()}
 
 
+@pytest.mark.slow
 def test_borderline_relations_are_not_asked(tmp_path):
     """Objects moved to within the margin of each other along one axis, as CLEVR's own generator would record them."""
     source = clevr_folder(tmp_path / "source", 40)
@@ -119,6 +120,7 @@ def test_too_few_scenes_and_bad_types(tmp_path):
         make(tmp_path, source, split="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relations", ["directions", "both"])
 def test_what_lies_in_a_direction(tmp_path, relations):
     """One object is there and every other clearly on the opposite side, so that each answer holds; each value is as often right."""

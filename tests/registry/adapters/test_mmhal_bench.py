@@ -75,6 +75,7 @@ def test_what_is_unknown_is_reported(tmp_path, change, says):
         read(folder(tmp_path, records))
 
 
+@pytest.mark.slow
 def test_scored_by_type(tmp_path, monkeypatch):
     samples = [s for s in read(folder(tmp_path, [record(i) for i in range(96)])) if isinstance(s, Sample)]
     monkeypatch.chdir(tmp_path)

@@ -21,6 +21,7 @@ def test_workers_change_nothing(tmp_path):
     assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_scenes_file_is_clevr_s_and_draws_the_same_pictures(tmp_path):
     made = make(tmp_path, test=9, level="medium")
     file = json.loads((tmp_path / "scenes" / "CLEVR_test_scenes.json").read_text())

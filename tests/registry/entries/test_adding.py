@@ -84,6 +84,7 @@ def test_another_version_replaces(repo: Path, model: Callable[..., Path], dvc: R
     assert (repo / "registry/data/.gitignore").read_text() == "/m\n"
 
 
+@pytest.mark.slow
 def test_changes_by_hand_are_not_lost(repo: Path, model: Callable[..., Path]) -> None:
     add(repo, "m", str(model("a", 1)), MODEL)
     (repo / "registry/data/m/config.json").write_text("{}")
@@ -245,6 +246,7 @@ def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> Non
         add(tmp_path, "x", str(outputs), BENCH)
 
 
+@pytest.mark.slow
 def test_another_content_of_the_same_size_and_time_replaces(repo: Path, outputs: Path) -> None:
     add(repo, "vub", str(outputs), BENCH)
     assert add(repo, "vub", str(outputs), BENCH).outcome == "unchanged"
@@ -278,6 +280,7 @@ def test_skip_bad_leaves_bad_files_out_and_says_so(repo: Path, outputs: Path) ->
         add(repo, "vub", "https://example.org/o/r.git@v1", BENCH, skip_bad=True)
 
 
+@pytest.mark.slow
 def test_an_archive(repo: Path, outputs: Path, tmp_path: Path) -> None:
     import zipfile
 

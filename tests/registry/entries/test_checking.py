@@ -113,6 +113,7 @@ def test_what_no_sample_may_be() -> None:
         raise AdapterError("ends")
 
 
+@pytest.mark.slow
 def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo)
     run = CliRunner()

@@ -63,6 +63,7 @@ def test_a_card_says_which_files_and_records_there_should_be(name: str, facts: l
     assert [fact for fact in facts if fact not in shown] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [True, False])
 def test_progress_is_shown_unless_another_program_reads(model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     asked = []
@@ -103,6 +104,7 @@ def test_results_and_their_objects_are_verified_too(repo: Path) -> None:
     assert run.invoke(app, ["verify"]).exit_code == 0  # what is not here is not damaged
 
 
+@pytest.mark.slow
 def test_what_was_not_checked_is_said(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -75,6 +75,7 @@ def compared(*arguments: str) -> dict:
     return found
 
 
+@pytest.mark.slow
 def test_samples_of_a_made_data_set_between_two_revisions(made: Path) -> None:
     samples = compared("results/mine/data/scenes@v0", "results/mine/data/scenes@v1")["samples"]
     assert samples == {"added": ["d"], "removed": ["b"], "changed": {"a": ["question"], "c": ["references", "meta"]}, "same": 0}
@@ -149,6 +150,7 @@ def test_what_cannot_be_compared_is_said(clevr: dict[str, str]) -> None:
         assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output, arguments
 
 
+@pytest.mark.slow
 def test_files_that_nothing_reads_are_compared_as_files(
     repo: Path, model: Callable[..., Path], git: Callable[..., str], dvc: Callable[..., str]
 ) -> None:

@@ -84,6 +84,7 @@ def test_an_entry_is_added_also_where_what_was_fetched_cannot_be_deleted(repo: P
     assert added(repo) and (repo / FOLDER / "things").is_dir()
 
 
+@pytest.mark.slow
 def test_a_branch_is_pinned_once_and_moves_only_when_asked_to(repo: Path, hub):
     branch = card({"repo": REPO})
     fetch(repo, plan(repo, "things", branch))
@@ -137,6 +138,7 @@ def test_files_of_some_uses_and_a_folder_within_an_archive(repo: Path, hub):
     assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*")) == ["pictures/a.txt", "rows.jsonl"]
 
 
+@pytest.mark.slow
 def test_single_files_of_few_questions_and_more_later(repo: Path, hub):
     hub.files |= {"p.zip": b"not asked for", "a.txt": b"a", "b.txt": b"b"}
     urls = {"rows.jsonl": {"url": hub.address("rows.jsonl")}, "p.zip": {"url": hub.address("p.zip")}}

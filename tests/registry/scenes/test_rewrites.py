@@ -27,6 +27,7 @@ def test_every_question_of_ours_is_read():
     assert found == {"attribute", "existence", "any", "counting", "relation", "where", "which", "direction"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["inv", "sbj"])
 def test_another_question_about_the_same_things(kind):
     for scene, question in questions():

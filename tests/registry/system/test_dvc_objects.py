@@ -90,6 +90,7 @@ def test_files_and_folders_have_dvcs_hashes(ran: Path) -> None:
     assert len(files) > 3 and folder_md5(files) == hash_path(ran, "src") and files["sub/ü ñ.txt"] == file_md5(ran / "src/sub/ü ñ.txt")
 
 
+@pytest.mark.slow
 def test_dvc_loses_parameters_named_size(copy: Path) -> None:
     """If this fails, DVC is mended, and the compiler need not refuse these names (`qualm.compiler.plan.layout`)."""
     file = copy / "specs/s/stages/one.json"

@@ -58,6 +58,7 @@ def test_what_leads_out_is_not_followed(repo: Path, linked: Path, tmp_path: Path
     assert not lies_in(plain, plain / "link")  # of no project: nothing but what lies in it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", [("symlink_to",), ("symlink_to", "hardlink_to")])
 def test_without_the_right_to_make_links_files_are_there_all_the_same(
     repo: Path, model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]

@@ -43,6 +43,7 @@ def test_the_same_weights_give_the_same_numbers(examined):
     assert found.found.endswith("; 0 of 3 answers differ from those of hf_vlm")
 
 
+@pytest.mark.slow
 def test_log_probabilities_of_another_temperature_are_found(examined, folder, monkeypatch):
     plain = fake_vllm.LLM._logprobs
     monkeypatch.setattr(fake_vllm.LLM, "_logprobs", lambda self, ids, extra: (plain(self, ids, extra) / 2).log_softmax(-1))

@@ -88,6 +88,7 @@ def test_an_untouched_store_agrees_to_the_byte(project):
     assert project.run().counters == NONE
 
 
+@pytest.mark.slow
 def test_a_sample_is_even_over_parts_and_the_same_for_a_seed(project):
     report = audited(project, sample=20)
     assert report.checked == 20 and {part.checked for part in report.folders[0].parts.values()} == {1, 2}

@@ -59,6 +59,7 @@ def planned(asker, every, store, size=4):
     return PlanFile(asker, every).remaining_work(asker, look_up(asker, every, store).missing, store, lambda _: size).batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_whoever_goes_on_takes_the_rest_of_the_plan(store, seed):
     """Any batches may be done before a kill, in any order: several processes share them."""

@@ -98,6 +98,7 @@ def test_what_was_too_big_is_remembered_by_who_goes_on(project, monkeypatch):
     assert not (project.folder / ".qualm/plans/t.infer").exists()
 
 
+@pytest.mark.slow
 def test_one_kind_of_batch_says_nothing_of_another(project, monkeypatch):
     project.dataset("mc", 12, choices=True)
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=2)

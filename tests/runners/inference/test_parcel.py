@@ -39,6 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_inputs_one_by_one_and_all_code_in_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "PIECE", 4)
     sent = Parcel(stage({"datasets": {"scenes": "data/scenes"}}))

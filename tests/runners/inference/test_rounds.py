@@ -46,6 +46,7 @@ def bought(server):
     return Counter(json.dumps(body, sort_keys=True) for body in server.live) + server.bought
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_requests_sent_one_by_one(project):
     tables = []
     for servers in (ONE_BY_ONE, BATCH):

@@ -40,6 +40,7 @@ CONFORMAL = {
 }
 
 
+@pytest.mark.slow
 def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(n=20)
     page = render(read_report(fabric.stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'")

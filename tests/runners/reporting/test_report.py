@@ -282,6 +282,7 @@ def test_many_unscored_answers_stand_at_the_top(usual: tuple[Stage, str, Page], 
     assert "all 60 answers are not scored" not in usual[2].text
 
 
+@pytest.mark.slow
 def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
     fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

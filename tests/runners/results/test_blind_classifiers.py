@@ -53,6 +53,7 @@ def test_questions_without_a_word_or_with_new_ones_only_have_the_probability_tha
     assert np.isfinite(said).all()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=12), st.booleans()), min_size=4, max_size=30))
 def test_any_text_is_a_question(pairs):
     truth = np.array([t for _, t in pairs])
@@ -67,6 +68,7 @@ def picture(level: int, seed: int) -> PIL.Image.Image:
     return PIL.Image.fromarray(pixels)
 
 
+@pytest.mark.slow
 def test_a_patch_that_only_unanswerable_pictures_have_is_learnt():
     truth = np.arange(240) % 2 == 1
     features = np.stack([picture_features(picture(255 * t, i)) for i, t in enumerate(truth)])

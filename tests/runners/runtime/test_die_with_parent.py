@@ -99,6 +99,7 @@ def test_polling_does_where_the_kernel_has_no_pidfd(tmp_path):
     launcher.wait()
 
 
+@pytest.mark.slow
 def test_what_an_interactive_shell_started_lives_on(tmp_path):
     shell = subprocess.Popen(["/bin/bash"], stdin=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     shell.stdin.write(" ".join(command(tmp_path)) + " &\n")

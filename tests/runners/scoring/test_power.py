@@ -36,6 +36,7 @@ def test_few_groups():
     assert questions_needed(100.0, 120, 40, 0.1, 0.05, 0.8) == 6, "two groups of three at least"
 
 
+@pytest.mark.slow
 def test_the_stated_power_is_that_of_the_paired_test():
     """Two models that disagree on a fifth of 200 questions, b ahead by what is said to be found in .8 of runs."""
     rows = [{"sample_id": f"s{i}", "question": "?", "answerable": True} for i in range(200)]

@@ -72,6 +72,7 @@ def test_proxies_of_other_protocols_are_passed_over(monkeypatch):
         assert environment_proxy("https://api.example.org/v1") == used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [b" ", b"x"])
 def test_a_drip_ends_with_the_deadline(piece):
     def drip():

@@ -287,6 +287,7 @@ def test_the_blind_refuser_refuses_by_the_word_and_the_model_answers_the_rest(wo
     assert {r["variant"] for r in rows} == {"clean"}, "in front of the model that looks, not of itself with another picture"
 
 
+@pytest.mark.slow
 def test_the_picture_refuser_refuses_by_the_paint_whatever_the_words(worded):
     rng = np.random.default_rng(0)
     images = []

@@ -109,6 +109,7 @@ def test_more_samples_compute_only_those(answered):
     assert answered.rows("open")[:10] == before
 
 
+@pytest.mark.slow
 def test_a_new_variant_computes_only_it(answered):
     project = answered
     project.stage(["open", "mc"], [CLEAN, NOISE])
@@ -118,6 +119,7 @@ def test_a_new_variant_computes_only_it(answered):
     assert project.run().counters == {"answers computed": 17, "answers stored": 34}
 
 
+@pytest.mark.slow
 def test_seed_changes_only_what_is_random(project):
     project.stage(["open"], [CLEAN, BLUR, NOISE])
     project.run()

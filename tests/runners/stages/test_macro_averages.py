@@ -75,6 +75,7 @@ def test_metrics_json_holds_macro_averages(world):
     )
 
 
+@pytest.mark.slow
 def test_models_are_compared_and_ranked_by_macro_averages(world):
     compare = {"baseline": "m1", "pairs": [], "margin": None, "correction": "none", "family": "study"}
     world.run_all()

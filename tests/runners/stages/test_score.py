@@ -675,6 +675,7 @@ def test_pairs_of_the_studies_are_tested_over_whole_datasets_by_what_is_drawn(wo
         assert any(t["dataset"] == "choice" and t["p"] is not None for t in tests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["category", "label"])
 def test_sets_with_a_threshold_for_each_part(world, per):
     """Values are the stage's, intervals and tests redraw every part's threshold, the band and the promise are of the parts."""

@@ -46,6 +46,7 @@ def edited(folder, tmp_path, change, name="tokenizer_config.json"):
     return copy
 
 
+@pytest.mark.slow
 def test_all_that_shapes_an_answer_is_in_the_digest(folders, tmp_path):
     folder = folders["llava"]
     (tmp_path / "weights").write_bytes(b"x")

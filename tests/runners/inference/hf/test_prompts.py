@@ -64,6 +64,7 @@ def test_few_shot_with_images_and_every_signal_is_equal_in_every_batch(project):
         assert one["p_true"] == pytest.approx(other["p_true"], abs=1e-4) and one["p_yes"] == pytest.approx(other["p_yes"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_letters_are_read_from_log_probabilities_after_any_template(project):
     project.stage(["choice"], prompt=FULL)
     project.run()

@@ -32,6 +32,7 @@ def test_an_engine_that_agrees_is_kept_without_a_word(folder, capsys):
     assert not model.plain and capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["numbers", "exception"])
 def test_an_engine_that_differs_is_replaced_by_plain_passes(folder, capsys, fault):
     right = loaded_model(folder)

@@ -68,6 +68,7 @@ def hash_of_scores():
     return hashlib.sha256(aps(probs, ties="sorted").tobytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_scores_in_single_precision_are_those_of_a_processor_without_vector_instructions():
     plain = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 X86_V3 AVX512_SPR AVX512_ICL AVX512_CNL AVX512_CLX AVX512_SKX AVX512F AVX2 FMA3"}
     code = f"from {__name__} import hash_of_scores; print(hash_of_scores())"

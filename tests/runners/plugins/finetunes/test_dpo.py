@@ -113,6 +113,7 @@ def test_shares_add_up_and_packing_changes_nothing(make):
     assert sum(shares) / 3 == pytest.approx(whole, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_it_learns_to_prefer(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
     project.stage("dpo", DPO)

@@ -55,6 +55,7 @@ def examples(recipe):
     return recipe.share.mixture.pools[""]
 
 
+@pytest.mark.slow
 def test_rows_that_follow_on_are_not_asked_by_themselves(project):
     path = project.folder / "results/t/data/pairs/samples.parquet"
     rows = read_table(path, SAMPLES).to_pylist()

@@ -39,6 +39,7 @@ def recipe(folders):
     return scratch_clip(FinetuneContext(folders, 7), train=["train"], heldout="heldout", **TINY)
 
 
+@pytest.mark.slow
 def test_batches_depend_on_the_step_alone_and_hold_no_list_twice(recipe, folders):
     again = scratch_clip(FinetuneContext(folders, 7), train=["train"], **TINY)
     for step in (5, 0, 3):

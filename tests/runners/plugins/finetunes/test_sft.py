@@ -258,6 +258,7 @@ def test_full_tuning_saves_a_whole_model(tmp_path, models):
     assert changed and not any("vision" in name for name in changed)
 
 
+@pytest.mark.slow
 def test_a_tuned_model_is_tuned_again(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
     project.stage("sft", {**SFT, "steps": 1}, name="first")

@@ -180,6 +180,7 @@ def test_wrong_folders(tmp_path, llm):
 INSTRUCTIONS = "You are given a question and an answer. Say how right the answer is, in one number. " * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_what_prompts_begin_with_is_read_once(llm, temperature):
     """And they are answered as if it had been read with each: by transformers' own loop, one prompt at a time."""

@@ -59,6 +59,7 @@ def by_regular_expressions(reply, options):
     return found[0] if len(found) == 1 else None
 
 
+@pytest.mark.slow
 def test_against_another_way_to_write_it():
     pieces = ["A", "B", "(A)", "B.", ":C", "D).", "E", "answer", "a", "Two CATS", "a red cube"]
     replies = [" ".join(words) for n in (1, 2, 3, 4) for words in product(pieces, repeat=n)]

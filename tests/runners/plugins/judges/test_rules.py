@@ -85,6 +85,7 @@ def test_a_reference_of_nothing_matches_nothing_in_contained():
     assert rules(["?"], [["..."]], ["red"], match="contained")[0].rating == 0
 
 
+@pytest.mark.slow
 def test_a_model_that_repeats_itself_is_soon_read():
     """Time grows with the length and not with its square: 200,000 characters would take eighty seconds."""
     start = time.process_time()

@@ -196,6 +196,7 @@ def test_a_server_without_n_is_asked_for_each_draw_with_its_own_seed(project):
         assert project.rows("open") == first  # one seed, one text
 
 
+@pytest.mark.slow
 def test_log_probabilities_of_another_temperature_are_refused(project):
     with toy_serving(scaled=True) as server:
         project.url = server.url

@@ -65,6 +65,7 @@ def close(one: Part, other: Part):
             assert a == pytest.approx(b, abs=1e-4), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", [1, 0])
 def test_answers_and_what_is_asked_about_them_are_those_of_hf_vlm(folder, image):
     ours, theirs = opened(folder), hf_vlm(ModelContext("m", folder))

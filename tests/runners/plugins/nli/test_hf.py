@@ -45,6 +45,7 @@ def test_logits_are_those_of_the_plain_model_one_pair_at_a_time(folder, tmp_path
     assert np.abs(found[0] - found[1]).max() > 0.01  # the pairs differ
 
 
+@pytest.mark.slow
 def test_a_resumed_run_gives_the_same_bits(folder, tmp_path):
     whole = opened(folder, tmp_path / "a", 1).logits(PAIRS)
     cut = opened(folder, tmp_path / "b", 1)

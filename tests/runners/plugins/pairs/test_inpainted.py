@@ -147,6 +147,7 @@ def test_templates_ask_something_else(folder, plain):
     assert all(possible_answers(parse_query(s.question), scenes[s.image_id]) == s.references for s in other[::2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [{}, {"control": True, "inpaint": "navier_stokes"}])
 def test_workers_and_batches_change_no_byte(folder, args):
     seen = []

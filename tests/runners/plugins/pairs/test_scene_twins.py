@@ -137,6 +137,7 @@ def test_what_it_needs(folder, tmp_path):
         make(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_stage_keeps_them_whole(folder, sets, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     args = {"dataset": "scenes", "category": "aleatoric/ambiguity", "per_image": 1, "held_out": True, "decline": "all"}

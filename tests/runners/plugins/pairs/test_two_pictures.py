@@ -50,6 +50,7 @@ def pictures_of(body):
     return [np.asarray(PIL.Image.open(io.BytesIO(d)).convert("RGB")) for d in data]
 
 
+@pytest.mark.slow
 def test_both_pictures_are_shown_and_only_what_can_be_proved_is_kept(folder):
     scenes = read_scenes(folder)
     from qualm.registry.scenes.render import render

@@ -238,6 +238,7 @@ def test_two_objects_that_differ_are_refused():
         read_variants(ASKED, json.dumps(said()) + json.dumps(said(AMB=None)))
 
 
+@pytest.mark.slow
 def test_hostile_replies_are_unusable_or_a_question():
     for reply in questions():
         with pytest.raises(NoPairError):

@@ -124,6 +124,7 @@ def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: C
     assert table.first == "Model" and table.chance == [f"{wrong[0]:.2f} – {wrong[-1]:.2f}"]
 
 
+@pytest.mark.slow
 def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("choice", "open"))
     results = read_report(fabric.stage())

@@ -139,6 +139,7 @@ def section(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..., Any]) -> None:
     stage = fabricate().stage()
     assert perturbed(read_report(stage)) is None
@@ -409,6 +410,7 @@ def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[...,
     assert b"<sup>***</sup>" in report.render(read_report(fabric.stage(variants=VARIANTS, tests=TESTS)))
 
 
+@pytest.mark.slow
 def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate()
     study(fabric)
@@ -421,6 +423,7 @@ def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate:
     assert page.count("Left out: blur@radius=2.0") == 2 and "Correctness is undefined under blur@radius=2.0" in page
 
 
+@pytest.mark.slow
 def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MAX_GRIDS", 1)
     fabric = fabricate()

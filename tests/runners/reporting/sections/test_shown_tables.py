@@ -43,6 +43,7 @@ def test_where_there_are_none() -> None:
     assert shown_tables(SimpleNamespace(stage=SimpleNamespace(params={}, inputs={}))) == []  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_it_stands_in_the_report_and_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fabric = Fabric(tmp_path, n=12)
