@@ -15,10 +15,7 @@ from qualm.registry.system.dvc_objects import lies_in
 
 
 def read_list(path: Path, expected: str) -> list[Any]:
-    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty.
-
-    `expected` describes the file in messages.
-    """
+    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty."""
     return [record for _, record in read_records(path, expected)]
 
 
@@ -29,12 +26,8 @@ def read_records(path: Path, expected: str, under: str | None = None, context: A
 
     Args:
         path: a JSON list or JSON Lines, recognised by the first character, not by the file's name.
-        expected: description of the expected file, for messages.
         under: key of the list of records, if the file is one JSON object; `*` yields the object's members as (key, value).
         context: collects invalid lines and records, and the place of each record; None ends the run at the first invalid line.
-
-    Raises:
-        AdapterError: the file is missing, empty, not JSON (with the line), or has no list under that key.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
@@ -61,12 +54,8 @@ def read_rows(
 
     Args:
         path: UTF-8, with or without a byte order mark.
-        expected: description of the expected file, for messages.
         columns: required columns; further ones are allowed.
         context: collects rows with more or fewer fields than the header, and each row's place; None ends the run at such a row.
-
-    Raises:
-        AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
@@ -155,11 +144,7 @@ _JPEG_END, _PNG_END = b"\xff\xd9", b"IEND\xaeB`\x82"
 
 
 def check_image(data: bytes, where: str) -> bytes:
-    """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError.
-
-    Raises:
-        AdapterError: no known format, too large, or cut short.
-    """
+    """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError."""
     if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise AdapterError(f"{where}: expected an image, got a web page; fetch it again")
     try:

@@ -94,10 +94,7 @@ def image_within(data: bytes, path: str, where: str) -> Named:
 
 
 def cell_content(cell: Any) -> tuple[bytes | None, str]:
-    """Return (image bytes or None, path or "") of a table cell: bytes, base64, path or dict.
-
-    A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
-    """
+    """Return (image bytes or None, path or "") of a table cell: bytes, base64, path or dict."""
     data, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) and set(cell) <= {"bytes", "path"} else (cell, None)
     if isinstance(data, bytes) and data[:24].isascii():  # perhaps base64, which some tables keep in a column of bytes
         data = image_in_text(data.decode("latin-1")) or data

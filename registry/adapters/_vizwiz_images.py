@@ -107,14 +107,7 @@ def _letters(text: str) -> str:
 
 
 def _match_or_doubt(key: Key, annotated: Collection[str], released: list[str], files: Collection[str]) -> tuple[str, str]:
-    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason).
-
-    Args:
-        key: (question, answers).
-        annotated: names of the annotated images with this key.
-        released: paths of the images of today's release with this key.
-        files: paths of all files of the source.
-    """
+    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason)."""
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
         return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"

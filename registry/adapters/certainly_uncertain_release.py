@@ -130,15 +130,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(record: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError unless a record is labelled or `judged` or `unlabelled` fits it.
-
-    Args:
-        judged: a judge decides afterwards from the answers.
-        unlabelled: take questions without answer and label too.
-
-    Raises:
-        AdapterError: the record has no label, and what is required is not set.
-    """
+    """Raise AdapterError unless a record is labelled or `judged` or `unlabelled` fits it."""
     _, answers = record.talk()
     if record.answerable() is not None:
         return

@@ -121,10 +121,7 @@ def _annotations(
 
 
 def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, image_prefix: str) -> Iterator[tuple[str, Sample]]:
-    """Yield (place, sample) per image: its first sample, named after it, with all references.
-
-    `image_prefix` is the prefix of the image's id, `prefix` that of the sample's.
-    """
+    """Yield (place, sample) per image: its first sample, named after it, with all references."""
     by_picture: dict[str, tuple[str, Sample]] = {}
     for where, sample in samples:
         name = str(sample.image_id)

@@ -85,8 +85,6 @@ def add(
 
     Args:
         source: a folder, an archive, or URL@revision of a git repository.
-        card: what the files should be.
-        progress: told of every file.
         skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's.
         new_version: where data of one's own have grown, write the new counts into their card.
 
@@ -420,11 +418,7 @@ def _publish(
 
 
 def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
-    """Return whether `target` has the MD5 `recorded`; AddError if its change is not cached.
-
-    Raises:
-        AddError: it is another one that is kept nowhere.
-    """
+    """Return whether `target` has the MD5 `recorded`; AddError if its change is not cached."""
     with open_repo(root) as repo:
         now = hash_path(root, target, repo)
     if now is not None and now != recorded and not holds(cache_folder(root), now):
@@ -436,11 +430,7 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """Check out the recorded files unless present and unaltered; return `Added` (unchanged).
-
-    Raises:
-        AddError: the altered files are kept nowhere else, or the checkout fails.
-    """
+    """Check out the recorded files unless present and unaltered; return `Added` (unchanged)."""
     assert before.md5 is not None
     if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))

@@ -311,11 +311,7 @@ def load_all_cards(folder: Path | None = None) -> list[Card]:
 
 
 def load_card(name: str, folder: Path | None = None) -> Card:
-    """Return the checked card of this name; CardError for none, two or an invalid one.
-
-    Raises:
-        CardError: no such card (with the nearest name), two of that name, or every problem of its file.
-    """
+    """Return the checked card of this name; CardError for none, two or an invalid one."""
     return _load_card(name, card_names(folder), folder)
 
 

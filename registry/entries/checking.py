@@ -133,7 +133,6 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
 
     Args:
         names: what was asked for; names of entries among them are left alone.
-        aside: set what is damaged aside.
 
     Raises:
         EntryError: no dvc.lock records such results.

@@ -70,11 +70,8 @@ def compare(
     """Return the changes from `old` to `new` in files and samples, read by an adapter.
 
     Args:
-        old: the first version.
-        new: the second.
         options: parameters of the adapter, `NAME=VALUE`, over the card's own.
         beneath: folder for laying out old versions; made if missing.
-        progress: shown to the user.
 
     Raises:
         EntryError: a file of a version is in no store here.

@@ -65,11 +65,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Ask the server for a file's size in bytes; None if unknown; add mute hosts to `silent`.
-
-    Args:
-        silent: hosts that did not answer; they are not asked again, and another one is added.
-    """
+    """Ask the server for a file's size in bytes; None if unknown; add mute hosts to `silent`."""
     host = httpx.URL(file.url).host
     if host in silent:
         return None
@@ -99,17 +95,7 @@ def safe_path(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Download or resume a file unless there, verify it, return its SHA-256; else FetchError.
-
-    Args:
-        file: what, and from where.
-        folder: beneath which it is written.
-        web: to ask through.
-        progress: told its name and the bytes that came.
-
-    Raises:
-        FetchError: it cannot be had, or is another file than it should be.
-    """
+    """Download or resume a file unless there, verify it, return its SHA-256; else FetchError."""
     target = safe_path(folder, file.name)
     try:
         if target.exists():

@@ -118,11 +118,7 @@ def entries(root: Path) -> list[Entry]:
 
 
 def find(root: Path, name: str) -> Entry:
-    """Return the entry, or untracked card, of this name; EntryError if none or broken.
-
-    Raises:
-        EntryError: there is none, with the nearest name; or its DVC file is broken.
-    """
+    """Return the entry, or untracked card, of this name; EntryError if none or broken."""
     import difflib
 
     by_name = {e.name: e for e in entries(root)}

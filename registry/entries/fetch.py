@@ -72,13 +72,9 @@ def plan(
     """Return what to download for an entry, requesting listings only; else FetchError.
 
     Args:
-        card: says where the files are.
         uses: for each dataset of the spec that reads the entry, its adapter's arguments.
         missing_files: for a spec that asks few of the questions. Used if the card has addresses of single files.
         upgrade: take the newest commit of the branch instead of the pinned one.
-
-    Raises:
-        FetchError: the card names no address, or the hub does not answer.
     """
     if not SLUG.fullmatch(name):
         raise FetchError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")
@@ -197,10 +193,7 @@ def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return the file to download for each sequence of alternative paths; else FetchError.
-
-    Raises FetchError for a file without an address.
-    """
+    """Return the file to download for each sequence of alternative paths; else FetchError."""
     files = {}
     for places in wanted:
         found = next(((path, one) for path in places for pattern, one in source.single.items() if fnmatch.fnmatchcase(path, pattern)), None)

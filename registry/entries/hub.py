@@ -52,11 +52,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return the files (maybe none) of a hub repository that fit `patterns`; else FetchError.
-
-    Raises:
-        FetchError: there is none, or the hub does not answer.
-    """
+    """Return the files (maybe none) of a hub repository that fit `patterns`; else FetchError."""
     try:
         from huggingface_hub import HfApi, get_token, hf_hub_url
     except ImportError:
@@ -90,10 +86,7 @@ def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dat
 
 
 def model_listing(repo: str, revision: str) -> Listing:
-    """Return the files that transformers needs of a hub model; FetchError if no safetensors.
-
-    Raises FetchError if it has no safetensors weights.
-    """
+    """Return the files that transformers needs of a hub model; FetchError if no safetensors."""
     patterns = [rule.files for rule in load_card("transformers_model").layout] + [*CODE]
     found = listing(repo, revision, patterns, "model")
     files = [file for file in found.files if not file.name.startswith(CONSOLIDATED)]
@@ -139,9 +132,6 @@ def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bo
     Args:
         bars: show huggingface_hub's progress bars.
         fetched: told the name and size of each file that is here.
-
-    Raises:
-        FetchError: a file cannot be had, or is another one than the hub announced.
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.utils import disable_progress_bars, enable_progress_bars  # type: ignore[attr-defined]

@@ -109,12 +109,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     """Return the likeliest adapter and arguments for a folder; NewCardError if none.
 
     Args:
-        folder: with the data.
-        adapter: what reads it, where that is known.
         files: split -> path or pattern, where that is known.
-
-    Raises:
-        NewCardError: no adapter reads what it holds, or its columns are ambiguous.
     """
     listed = list_names(folder)
     reader = adapter or _adapter(folder, listed)

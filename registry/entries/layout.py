@@ -55,8 +55,6 @@ def inspect(
     """Compare a folder with a card by reading its files; return all that was found.
 
     Args:
-        folder: where the official files are.
-        card: what they should be.
         progress: told each file's name and size once it is checked, and the bytes there are to check.
         skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's, all of it listed. A
             file that the layout names without a pattern must be valid, and so must one file of each required pattern.

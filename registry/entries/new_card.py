@@ -136,20 +136,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
 def write(
     name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
 ) -> Path:
-    """Write the card file of `name` if it is valid; return its path; else NewCardError.
-
-    Args:
-        name: of the card.
-        folder: with the data, whose files become its layout.
-        proposal: adapter and columns, which stand in a comment.
-        args: of the adapter.
-        about: title, licence, source.
-        cards: the folder of cards.
-        replace: an existing card.
-
-    Raises:
-        NewCardError: the name is not valid, or taken; or the files break the layout.
-    """
+    """Write the card file of `name` if it is valid; return its path; else NewCardError."""
     if not SLUG.fullmatch(name):
         raise NewCardError(f"'{name}' is not a valid name for a card: {SLUG_RULE}")
     path = cards / f"{name}.yaml"

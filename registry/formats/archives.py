@@ -44,11 +44,7 @@ def is_archive(path: Path) -> bool:
 
 
 def check_zip(path: Path) -> int:
-    """Read a zip's members without unpacking; return their number, or raise ArchiveError.
-
-    Raises:
-        ArchiveError: it is damaged, or has members that `unpack` refuses.
-    """
+    """Read a zip's members without unpacking; return their number, or raise ArchiveError."""
     members = list(_check_members(path, None))
     try:
         with zipfile.ZipFile(path) as archive:
@@ -70,8 +66,6 @@ def unpack(
     """Unpack wanted members into the empty `folder`; return unwanted names; else ArchiveError.
 
     Args:
-        path: a zip or tar archive.
-        progress: receives each member's name and size.
         skip: receives members that are refused, which are then left out; None refuses the whole.
         is_wanted: says whether a member of this name is wanted.
 

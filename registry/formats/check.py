@@ -59,10 +59,6 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
 
     Args:
         form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
-        linked: it may be a link.
-
-    Raises:
-        FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or of another format.
     """
     form = form or BY_SUFFIX.get(path.suffix.lower()) or ("image" if pictures.is_image_name(path.name) else "any")
     try:

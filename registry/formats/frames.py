@@ -39,25 +39,14 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (frame index, image bytes) of up to `n` evenly spaced frames; else FramesError.
-
-    Args:
-        path: of the file or folder.
-        n: how many at most.
-
-    Raises:
-        FramesError: it holds no frames, is damaged or too large, or a film's decoder is not installed.
-    """
+    """Return (frame index, image bytes) of up to `n` evenly spaced frames; else FramesError."""
     if path.is_dir():
         return _folder_frames(path, n)
     return _film_frames(path, n) if path.suffix.lower() in FILMS else frames_of_animation(path.read_bytes(), n)
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError.
-
-    Raise FramesError if it has too many frames or cannot be decoded.
-    """
+    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError."""
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))

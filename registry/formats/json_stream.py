@@ -35,11 +35,7 @@ class BadTextError(JsonStreamError):
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object's (key, value) pairs as dict; ValueError if a key repeats.
-
-    Raises:
-        ValueError: a key occurs twice.
-    """
+    """Return a JSON object's (key, value) pairs as dict; ValueError if a key repeats."""
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
@@ -270,11 +266,7 @@ class _Reader:
             self._more(at_end)
 
     def value(self) -> Any:
-        """Consume and return the next JSON value; BadTextError for half a surrogate.
-
-        Raises:
-            BadTextError: it has half of a surrogate pair; the reader stands behind it then.
-        """
+        """Consume and return the next JSON value; BadTextError for half a surrogate."""
         self.peek()
         line = self.line()
         value, begin = self._decoded()

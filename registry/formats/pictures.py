@@ -144,7 +144,6 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
     followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.
 
     Args:
-        data: the file.
         max_pixels: pixels at most; None = what Pillow takes for an attack.
         draft: a JPEG may be decoded in grey, at the smallest of its scales that is no smaller than this.
 
@@ -174,22 +173,14 @@ def perceptual_hash(data: bytes) -> int | None:
 
 
 def facts(data: bytes) -> Facts:
-    """Return the facts in an image file's head, without decoding; else PictureError.
-
-    Raises:
-        PictureError: it is not an image, or a huge one.
-    """
+    """Return the facts in an image file's head, without decoding; else PictureError."""
     with open_image(io.BytesIO(data)) as picture:
         frames = int(getattr(picture, "n_frames", 1))
         return Facts(picture.format or "", picture.width, picture.height, picture.has_transparency_data, frames)
 
 
 def check(path: Path) -> None:
-    """Decode an image file to its end; PictureError if damaged, cut or too large.
-
-    Raises:
-        PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
-    """
+    """Decode an image file to its end; PictureError if damaged, cut or too large."""
     with open_image(path) as picture:
         _need_scale(picture)
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made
@@ -264,11 +255,7 @@ def _need_scale(picture: Image) -> None:
 
 
 def as_rgb(picture: Image) -> Image:
-    """Return an opened image's current frame as 8-bit RGB on white; else PictureError.
-
-    Raises:
-        PictureError: its levels have no known scale.
-    """
+    """Return an opened image's current frame as 8-bit RGB on white; else PictureError."""
     import numpy as np
     import PIL.Image
 

@@ -252,11 +252,7 @@ class Archive:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read a zip's list of members; LogArchiveError if damaged or a bomb.
-
-        Raises:
-            LogArchiveError: not a zip archive, or its members claim more bytes than the file has.
-        """
+        """Read a zip's list of members; LogArchiveError if damaged or a bomb."""
         self._handle = path.open("rb")
         try:
             with zipfile.ZipFile(self._handle) as directory:

@@ -72,9 +72,6 @@ def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None)
     """Return all recognised files of a folder, by path; RecordingError if none or mixed.
 
     Plain tables count only where no file is of a tool's format.
-
-    Raises:
-        RecordingError: there is none, or there are several formats and none is named.
     """
     if not source.exists():
         raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
@@ -110,8 +107,6 @@ def choose(
     """Return the one file of run and task; RecordingError for none or several.
 
     Args:
-        source: of the parts, for messages.
-        parts: to choose from.
         run: a folder, model, date or id in it; None = any.
         task: the tool's name for the data; None = `fallback` if there is such a task, else the only one.
         fallback: the dataset's name in the spec.

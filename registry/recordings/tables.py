@@ -60,11 +60,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield (place, {column: cell or None}) or a Fault per table row; else RecordingError.
-
-    Raises:
-        RecordingError: it is not such a table, or unpacks to too much.
-    """
+    """Yield (place, {column: cell or None}) or a Fault per table row; else RecordingError."""
     try:
         readers = {".tsv": _tsv, ".csv": _tsv, ".xlsx": _xlsx, ".json": _json, **dict.fromkeys(LINES, json_lines)}
         yield from readers.get(path.suffix, columnar_rows)(path)

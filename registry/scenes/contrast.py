@@ -231,9 +231,6 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
 
     Args:
         other: scene of the second question, if it differs.
-
-    Raises:
-        ValueError: the first question has another answer in its scene, or the second has one.
     """
     first = possible_answers(parse_query(answerable), scene)
     if first != (answer,):
