@@ -10,7 +10,7 @@ from qualm.registry.adapters._fields import columns_containing
 from qualm.registry.formats import pictures
 from qualm.registry.formats.json_stream import JsonStreamError, values
 from qualm.registry.formats.text_tables import TextTableError, rows
-from qualm.registry.sample import Image
+from qualm.registry.sample import Image, Sample
 from qualm.registry.system.dvc_objects import lies_in
 
 
@@ -105,6 +105,13 @@ def require_record(record: Any, keys: Collection[str], where: str, others: Colle
     return record
 
 
+def require_choice(record: dict[str, Any], key: str, allowed: Collection[str], where: str) -> str:
+    """Return the value at an existing key if it is one of `allowed`; else AdapterError."""
+    if record[key] not in tuple(allowed):
+        raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)}, got {record[key]!r:.60}")
+    return str(record[key])
+
+
 def require_text(record: dict[str, Any], key: str, where: str) -> str:
     """Return the text at an existing key, unstripped; AdapterError if blank or not text."""
     value = record[key]
@@ -138,6 +145,11 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
         if there:
             return Image(image_id, path.read_bytes(), place)
     raise MissingImageError(f"{where}: expected its image at {' or '.join(places):.500} within {source}, found none", places)
+
+
+def select(context: AdapterContext, sample: Sample, places: Sequence[str], where: str, of: str = "") -> Iterator[Image | Sample]:
+    """Yield [image,] sample as `AdapterContext.selected`; the image is at the first of `places` that is a file."""
+    return context.selected(sample, read_image, context.source, places, sample.image_id, where, of=of)
 
 
 _JPEG_END, _PNG_END = b"\xff\xd9", b"IEND\xaeB`\x82"
