@@ -32,10 +32,7 @@ TYPES = {
 
 
 def amber(
-    context: AdapterContext,
-    *,
-    task: Literal["discriminative", "generative", "all"] = "discriminative",
-    instruction: str = "",
+    context: AdapterContext, *, task: Literal["discriminative", "generative", "all"] = "discriminative", instruction: str = ""
 ) -> Iterator[Image | Sample]:
     """Yield AMBER's questions (yes-or-no, or descriptions) in file order, after their images.
 

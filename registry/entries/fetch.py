@@ -3,7 +3,6 @@
 import fnmatch
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -154,7 +153,8 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     """
     name, source, home = plan.name, plan.card.fetch, root / FOLDER / plan.name
     assert source is not None
-    with _hold_lock(root, name):
+    busy = FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")
+    with ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock").hold(busy):
         home.mkdir(parents=True, exist_ok=True)
         paths = [(safe_path(home / _download_folder(source, file.name), file.name), file.size or 0) for file in plan.files]
         need_room(home, sum(max(0, size - bytes_so_far(path)) for path, size in paths if not path.exists()))
@@ -260,14 +260,3 @@ def _target(card: Card, members: Members, member: str) -> str | None:
     parts = member.removeprefix(strip).split("/")
     names = (prefix + "/".join(parts[first:]) for first in range(min(len(parts), MAX_OUTER_FOLDERS + 1)))
     return next((name for name in names if is_named(card, name)), None)
-
-
-@contextmanager
-def _hold_lock(root: Path, name: str) -> Iterator[None]:
-    lock = ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock")
-    if not lock.acquire():
-        raise FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")
-    try:
-        yield
-    finally:
-        lock.release()

@@ -34,7 +34,6 @@ class Listing:
 
     commit: str
     files: list[RemoteFile]
-    """Files that match the request."""
     others: int
     """Number of other files in the repository."""
     licence: str

@@ -110,13 +110,6 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
     return map_in_order(check, rules)
 
 
-def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Return (paths of a card's files in a folder, problems), without reading files."""
-    inspection = Inspection()
-    _walk(folder, card, inspection, inspection.problems)
-    return list(inspection.files), inspection.problems
-
-
 def is_named(card: Card, name: str) -> bool:
     """Return whether a pattern of the card's layout fits this relative path."""
     return any(matches(rule.files, name) for rule in card.layout)
@@ -135,7 +128,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
+def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool) -> list[str]:
     """Return the paths of the card's files; note files and faults in `inspection`, `lenient`.
 
     Args:
@@ -183,8 +176,7 @@ def _scan(folder: str, prefix: str, problems: list[str]) -> Iterator[tuple[str, 
         yield from _scan(entry.path, f"{prefix}{entry.name}/", problems)
 
 
-def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspection, lenient: list[str]) -> None:
-    names = list(names)
+def _layout(folder: Path, card: Card, names: list[str], inspection: Inspection, lenient: list[str]) -> None:
     for rule in card.layout:
         n = sum(1 for name in names if matches(rule.files, name))
         what = f" ({rule.about})" if rule.about else ""
@@ -196,10 +188,8 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
     shards = [name for name in names if any("*" in rule.files and matches(rule.files, name) for rule in card.layout)]
     lenient += [f"{name}: missing, although other shards of its set are here; fetch it" for name in missing_shards(shards)]
     if not names:
-        hint = _nearby_folder(folder, card)
-        inspection.problems.append(
-            f"{folder}: nothing of the layout of '{card.name}' is here" + (f"; it seems to lie in {hint}" if hint else "")
-        )
+        hint = f"; it seems to lie in {place}" if (place := _nearby_folder(folder, card)) else ""
+        inspection.problems.append(f"{folder}: nothing of the layout of '{card.name}' is here{hint}")
 
 
 def _nearby_folder(folder: Path, card: Card) -> str:
@@ -221,9 +211,8 @@ def _compare_records(path: Path, name: str, records: int | None, card: Card, ins
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         if digest != card.digests[name]:
-            inspection.problems.append(
-                f"{name}: SHA-256 {digest[:12]}… where the card has {card.digests[name][:12]}…; not the official file"
-            )
+            known = card.digests[name]
+            inspection.problems.append(f"{name}: SHA-256 {digest[:12]}… where the card has {known[:12]}…; not the official file")
     for split, expected in card.splits.items():
         if expected.files is None or not matches(expected.files, name):
             continue

@@ -182,7 +182,7 @@ def report(added: Added) -> None:
 
 def next_commands(added: Added) -> list[str]:
     """Return the commands to run after adding an entry, in order."""
-    from qualm.registry.entries.adapter_options import options_for
+    from qualm.registry.entries.new_card import options_for
     from qualm.registry.system.dvc_files import has_default_remote
 
     entry, old = added.entry, (added.previous or "")[:10]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +45,16 @@ class ProcessLock:
         if holder:
             atomic.write_text(self._note, holder)
         return True
+
+    @contextmanager
+    def hold(self, refused: Exception) -> Iterator[None]:
+        """Hold the lock for the block; raise `refused` if another process has it."""
+        if not self.acquire():
+            raise refused
+        try:
+            yield
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Release the lock if this process holds it."""

@@ -175,10 +175,7 @@ def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: A
         raise MalformedRowError("not one number per option", excerpt(labels))
     first = next(iter(labels.values()))
     questions = _wording(first.get("testing input", first.get("prompt")))
-    record.question, record.prompt = (
-        record.question or questions[0],
-        _wording(first.get("prompt"))[1] or record.prompt or questions[1],
-    )
+    record.question, record.prompt = (record.question or questions[0], _wording(first.get("prompt"))[1] or record.prompt or questions[1])
     _options(record, tuple(labels), target)
     record.draws = [{"option_logits": numbers}]
 

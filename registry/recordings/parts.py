@@ -14,19 +14,7 @@ from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, Rec
 EVERY_EVAL_EVER = "every-eval-ever"
 TABLE = "table"
 """Any table of ids and answers, by its columns' names."""
-FORMATS = (
-    "lm-eval",
-    "lmms-eval",
-    "vlmevalkit",
-    "seedbench",
-    "inspect",
-    "lighteval",
-    "helm",
-    "opencompass",
-    "vlcb",
-    EVERY_EVAL_EVER,
-    TABLE,
-)
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb", EVERY_EVAL_EVER, TABLE)
 """Names of the formats in a spec."""
 
 
