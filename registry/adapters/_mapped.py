@@ -125,11 +125,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell as a list, its text parsed or split at `separator`; [] if it is empty.
-
-        Raises:
-            AdapterError: text that is no list, without a `separator`; or a value of another kind.
-        """
+        """Return a cell as a list, its text parsed or split at `separator`; [] if it is empty."""
         if _empty(value):
             return []
         if isinstance(value, str):
@@ -189,10 +185,7 @@ def image_path(images: str, split: str, name: str) -> str:
 
 
 def picture_prefix(images: str, prefix: str) -> str:
-    """Return the prefix of image ids: `prefix` if `images` contains `{split}`, else "".
-
-    Names come again in the folders of several splits. `prefix` is that of the split's ids (`files_by_split`).
-    """
+    """Return the prefix of image ids: `prefix` if `images` contains `{split}`, else ""."""
     return prefix if "{split}" in images else ""
 
 

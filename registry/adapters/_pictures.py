@@ -133,10 +133,7 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return (image id, its reader) for up to `n` frames of a source's video; or AdapterError.
-
-    Names are `NAME#frame=NUMBER`. Raise AdapterError if no video is at `place` in the source, or it cannot be read.
-    """
+    """Return (image id, its reader) for up to `n` frames of a source's video; or AdapterError."""
     path = source / place
     try:
         there = lies_in(source, path) and path.exists()

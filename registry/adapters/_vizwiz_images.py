@@ -42,11 +42,6 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
 
     Args:
         folder: Annotations, today's `Annotations/SPLIT.json` and `SPLIT/VizWiz_SPLIT_*.jpg`, and `images/NAME` where they are kept.
-        files: Paths within the folder that may be used.
-        progress: Receives the name of each image that is hashed.
-
-    Raises:
-        AdapterError: a file is not as in the release.
     """
     todays = [folder / place for split in SPLITS if (place := f"Annotations/{split}.json") in files]
     records = dict(_annotated(folder, files))

@@ -42,7 +42,6 @@ def read_questions(
     Only the annotations by which the orders of the two files differ are in memory.
 
     Args:
-        questions: a file with a list `questions`.
         annotations: a file with a list `annotations`; None for a part without public answers.
         people: answers that every question must have; None = at least one.
 

@@ -87,11 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return {record number: pair id} of the records that form pairs; skip invalid records.
-
-    Args:
-        judged: a judge decides afterwards which questions are answerable.
-    """
+    """Return {record number: pair id} of the records that form pairs; skip invalid records."""
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):

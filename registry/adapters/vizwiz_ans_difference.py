@@ -103,10 +103,7 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
 
 
 def _read_names(path: Path, several: bool = False) -> Mapping[str, str]:
-    """Return {annotated image name: path or reason}, {} without the file; else AdapterError.
-
-    Raise AdapterError if it is invalid or, unless `several`, if two names have one value.
-    """
+    """Return {annotated image name: path or reason}, {} without the file; else AdapterError."""
     if not path.is_file():
         return {}
     try:

@@ -336,11 +336,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Write card name and title into a `.dvc` file, the rest unchanged.
-
-    Args:
-        skipped: note in the file that problems were let pass.
-    """
+    """Write card name and title into a `.dvc` file, the rest unchanged."""
     from ruamel.yaml import YAML
 
     yaml = YAML()

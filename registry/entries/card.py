@@ -295,11 +295,7 @@ def load_all_cards(folder: Path | None = None) -> list[Card]:
 
 
 def load_card(name: str, folder: Path | None = None, names: Sequence[str] | None = None) -> Card:
-    """Return the checked card of this name; CardError for none, two or an invalid one.
-
-    Args:
-        names: `card_names(folder)`, if known.
-    """
+    """Return the checked card of this name; CardError for none, two or an invalid one."""
     names = card_names(folder) if names is None else names
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)

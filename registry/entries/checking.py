@@ -39,9 +39,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
 
     Args:
         source: the official files; None for a generator.
-        card: names the adapter and its arguments.
         args: others, before the card's.
-        progress: receives the number of samples now and then.
 
     Raises:
         CardError: no adapter, a missing argument, or no folder of files.

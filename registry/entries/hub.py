@@ -98,10 +98,7 @@ def model_listing(repo: str, revision: str) -> Listing:
 
 
 def model_commit(root: Path, repo: str, revision: str | None) -> str:
-    """Return the commit of a model's revision: itself, the pinned one, or the newest.
-
-    Raises FetchError if there is none.
-    """
+    """Return the commit of a model's revision: itself, the pinned one, or the newest."""
     asked = revision or BRANCH
     if COMMIT.fullmatch(asked):
         return asked

@@ -96,11 +96,7 @@ class Proposal:
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
-    """Return the likeliest adapter and arguments for a folder; NewCardError if none.
-
-    Args:
-        files: split -> path or pattern, where that is known.
-    """
+    """Return the likeliest adapter and arguments for a folder; NewCardError if none."""
     listed = list_names(folder)
     reader = adapter or _adapter(folder, listed)
     notes: list[str] = []

@@ -96,10 +96,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, its record count, None or FormatError) pairs in the order of `rules`.
-
-    `rules` is {file: its rule}. The second is None if the format has no records, and a FormatError if the file is invalid.
-    """
+    """Yield (file, its record count, None or FormatError) pairs in the order of `rules`."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -129,12 +126,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool) -> list[str]:
-    """Return the paths of the card's files; note files and faults in `inspection`, `lenient`.
-
-    Args:
-        lenient: receives the faults that `skip_bad` lets pass.
-        linked: links into DVC's cache count as files.
-    """
+    """Return the paths of the card's files; note files and faults in `inspection`, `lenient`."""
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""

@@ -128,16 +128,12 @@ class _Claims:
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
     """Yield an archive's valid files once all are checked; pass faults to `skip`, or raise."""
     try:
-        with _open(path) as archive:
+        with zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path) as archive:
             claims = _Claims(path.stat().st_size)
             members, problems = _zip(archive, claims) if isinstance(archive, zipfile.ZipFile) else _tar(archive, claims)
             yield from _valid_members(members, problems, skip)
     except _DAMAGED as error:
         raise ArchiveError(f"not a whole archive: {error}; fetch it again") from error
-
-
-def _open(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
-    return zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path)
 
 
 def _valid_members(members: list[_Member], problems: list[str], skip: Callable[[str], None] | None) -> Iterator[_Member]:

@@ -17,12 +17,7 @@ class ProcessLock:
     """A lock, identified by a path, that only one process can hold at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Set the lock's path; acquire nothing yet.
-
-        Args:
-            path: an empty file only for the lock; its folder is created when the lock is first acquired. The holder's name is written
-                to a second file, since Windows lets nobody read a locked file.
-        """
+        """Set the lock's path; acquire nothing yet."""
         self.path = path
         self._lock: BaseFileLock | None = None
 

@@ -96,11 +96,7 @@ def suffix_of(data: bytes) -> str:
 
 
 def to_displayable(data: bytes) -> bytes:
-    """Return image bytes that browsers show as models see them: `data`, or a PNG.
-
-    Raises:
-        PictureError: it cannot be decoded.
-    """
+    """Return image bytes that browsers show as models see them: `data`, or a PNG."""
     head = facts(data)
     if head.format in ("JPEG", "PNG", "GIF", "WEBP") and not head.transparent and head.frames == 1:
         return data
@@ -151,12 +147,15 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
         HugePictureError: it has more pixels.
         PictureError: it cannot be decoded, or its levels have no known scale.
     """
+    from PIL.ImageOps import exif_transpose
+
     with open_image(io.BytesIO(data)) as picture:
         if max_pixels is not None and picture.width * picture.height > max_pixels:
             raise HugePictureError(f"{picture.width} × {picture.height}")
         if draft is not None:
             picture.draft("L", draft)
-        _apply_orientation(picture)
+        with suppress(Exception):  # a bad orientation is ignored; bad pixels are met when they are read next
+            exif_transpose(picture, in_place=True)
         return as_rgb(picture)
 
 
@@ -237,14 +236,6 @@ def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
         line = " ".join(str(error).split()).replace(str(source), "it")
         raise PictureError(line or type(error).__name__) from error
-
-
-def _apply_orientation(picture: Image) -> None:
-    """Rotate an image upright in place by its EXIF orientation; ignore a bad one."""
-    from PIL.ImageOps import exif_transpose
-
-    with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next
-        exif_transpose(picture, in_place=True)
 
 
 def _need_scale(picture: Image) -> None:

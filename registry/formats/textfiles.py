@@ -170,13 +170,7 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
 
 
 def expanded_size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return (number of values, depth) of a YAML node with aliases expanded.
-
-    Both exceed their limits for a cycle.
-
-    Args:
-        sizes_by_id: what nodes that were looked at stand for, by their identity.
-    """
+    """Return (number of values, depth) of a YAML node with aliases expanded."""
     if node is None or isinstance(node, yaml.ScalarNode):
         if node is not None and node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
             raise ValueError(f"a number of {len(node.value):,} characters")

@@ -77,11 +77,7 @@ def columnar_columns(path: Path) -> list[str]:
 
 
 def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yield ("FILE: row 0", {column: value}) per row of a Parquet or Arrow file, from row 0.
-
-    Raises:
-        RecordingError: the file is damaged, or unpacks to too much.
-    """
+    """Yield ("FILE: row 0", {column: value}) per row of a Parquet or Arrow file, from row 0."""
     try:
         for number, row in enumerate(read_rows(path, columns)):
             yield f"{path.name}: row {number}", row

@@ -113,12 +113,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
     """Return the question made invalid, subjective, ambiguous or unseen; None if impossible.
 
     Args:
-        kind: one of these four; KeyError for any other.
-        question: one of `qualm.registry.scenes.questions`.
         scene: of its image; the last two kinds need it.
-
-    Returns:
-        None if the question is not one we generate, or the scene is missing or does not allow it.
     """
     make = _KINDS[kind]
     parsed = parse_question(question)
