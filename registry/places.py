@@ -18,10 +18,6 @@ def is_checkout(root: Path) -> bool:
 
 
 def project_folder(folder: str) -> Path | None:
-    """Return `folder` in the user's project; None outside a project or in Qualm's checkout.
-
-    Args:
-        folder: from the root, such as `runners/plugins/metrics`.
-    """
+    """Return `folder` in the user's project; None outside a project or in Qualm's checkout."""
     root = project_root()
     return None if root is None or is_checkout(root) else root / folder

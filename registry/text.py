@@ -137,10 +137,7 @@ def complain(*lines: str) -> None:
 
 
 def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
-    """Return "did you mean 'x'?"; if nothing is similar, `otherwise` or all choices.
-
-    At most `limit` similar choices are named.
-    """
+    """Return "did you mean 'x'?"; if nothing is similar, `otherwise` or all choices."""
     choices = sorted(choices)
     start = max(0, bisect(choices, word) - COMPARED // 2)
     near = difflib.get_close_matches(word[:LISTED], choices[start : start + COMPARED], limit, 0.6)

@@ -90,9 +90,6 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
     Args:
         meta: the keys that a sample's `meta` may have; None allows any name.
         subsets: name -> expression; a name alone stands for its expression.
-
-    Raises:
-        WhereError: names the first mistake and its position.
     """
     if not text.strip():
         raise WhereError("expected a comparison, got nothing", 0)

@@ -75,7 +75,6 @@ class AdapterContext:
         """Yield [image,] sample: the image only if not yielded before; nothing if not selected.
 
         Args:
-            sample: to yield.
             picture: its image, or a function that reads it with `args`.
             of: path of the image in the source, where two images could share an id; both are yielded then, and the stage refuses them.
 
@@ -138,13 +137,7 @@ class ImageConversionCounts:
 
 
 def find_problem(sample: Sample, earlier_images: Container[str | None], earlier_samples: Container[str]) -> str:
-    """Return why a yielded sample is invalid, as the end of a message; "" if it is valid.
-
-    Args:
-        sample: the next one.
-        earlier_images: ids of the images that came before it.
-        earlier_samples: ids of the samples that came before it.
-    """
+    """Return why a yielded sample is invalid, as the end of a message; "" if it is valid."""
     if sample.sample_id in earlier_samples:
         return " comes twice; sample ids must be unique within a dataset"
     if wrong := find_id_problem(sample.image_id):

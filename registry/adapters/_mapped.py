@@ -64,11 +64,7 @@ class Columns:
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
-        """Return a row's `Sample`, its id `prefix` + id column or digest; else AdapterError.
-
-        Raises:
-            AdapterError: a column is missing, or has a value of another kind.
-        """
+        """Return a row's `Sample`, its id `prefix` + id column or digest; else AdapterError."""
         need_columns(where, row, self.needed)
         row = {name: value_at(row, name, where) for name in self.names}
         lines = [self.instruction] if self.instruction else []
@@ -129,11 +125,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a cell as a list, its text parsed or split at `separator`; [] if it is empty.
-
-        Raises:
-            AdapterError: text that is no list, without a `separator`; or a value of another kind.
-        """
+        """Return a cell as a list, its text parsed or split at `separator`; [] if it is empty."""
         if _empty(value):
             return []
         if isinstance(value, str):
@@ -172,11 +164,7 @@ class Columns:
 
 
 def files_by_split(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
-    """Yield (split, prefix for sample ids, file) by split; AdapterError if no file fits.
-
-    Raises:
-        AdapterError: a pattern leads out of the source or fits nothing.
-    """
+    """Yield (split, prefix for sample ids, file) by split; AdapterError if no file fits."""
     for split, pattern in files.items():
         if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}")
@@ -197,10 +185,7 @@ def image_path(images: str, split: str, name: str) -> str:
 
 
 def picture_prefix(images: str, prefix: str) -> str:
-    """Return the prefix of image ids: `prefix` if `images` contains `{split}`, else "".
-
-    Names come again in the folders of several splits. `prefix` is that of the split's ids (`files_by_split`).
-    """
+    """Return the prefix of image ids: `prefix` if `images` contains `{split}`, else ""."""
     return prefix if "{split}" in images else ""
 
 

@@ -10,15 +10,12 @@ from qualm.registry.adapters._fields import columns_containing
 from qualm.registry.formats import pictures
 from qualm.registry.formats.json_stream import JsonStreamError, values
 from qualm.registry.formats.text_tables import TextTableError, rows
-from qualm.registry.sample import Image
+from qualm.registry.sample import Image, Sample
 from qualm.registry.system.dvc_objects import lies_in
 
 
 def read_list(path: Path, expected: str) -> list[Any]:
-    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty.
-
-    `expected` describes the file in messages.
-    """
+    """Return all records of a JSON or JSON Lines file; AdapterError if missing, bad or empty."""
     return [record for _, record in read_records(path, expected)]
 
 
@@ -29,12 +26,8 @@ def read_records(path: Path, expected: str, under: str | None = None, context: A
 
     Args:
         path: a JSON list or JSON Lines, recognised by the first character, not by the file's name.
-        expected: description of the expected file, for messages.
         under: key of the list of records, if the file is one JSON object; `*` yields the object's members as (key, value).
         context: collects invalid lines and records, and the place of each record; None ends the run at the first invalid line.
-
-    Raises:
-        AdapterError: the file is missing, empty, not JSON (with the line), or has no list under that key.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
@@ -61,12 +54,8 @@ def read_rows(
 
     Args:
         path: UTF-8, with or without a byte order mark.
-        expected: description of the expected file, for messages.
         columns: required columns; further ones are allowed.
         context: collects rows with more or fewer fields than the header, and each row's place; None ends the run at such a row.
-
-    Raises:
-        AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
@@ -116,6 +105,13 @@ def require_record(record: Any, keys: Collection[str], where: str, others: Colle
     return record
 
 
+def require_choice(record: dict[str, Any], key: str, allowed: Collection[str], where: str) -> str:
+    """Return the value at an existing key if it is one of `allowed`; else AdapterError."""
+    if record[key] not in tuple(allowed):
+        raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)}, got {record[key]!r:.60}")
+    return str(record[key])
+
+
 def require_text(record: dict[str, Any], key: str, where: str) -> str:
     """Return the text at an existing key, unstripped; AdapterError if blank or not text."""
     value = record[key]
@@ -151,15 +147,16 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
     raise MissingImageError(f"{where}: expected its image at {' or '.join(places):.500} within {source}, found none", places)
 
 
+def select(context: AdapterContext, sample: Sample, places: Sequence[str], where: str, of: str = "") -> Iterator[Image | Sample]:
+    """Yield [image,] sample as `AdapterContext.selected`; the image is at the first of `places` that is a file."""
+    return context.selected(sample, read_image, context.source, places, sample.image_id, where, of=of)
+
+
 _JPEG_END, _PNG_END = b"\xff\xd9", b"IEND\xaeB`\x82"
 
 
 def check_image(data: bytes, where: str) -> bytes:
-    """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError.
-
-    Raises:
-        AdapterError: no known format, too large, or cut short.
-    """
+    """Return `data` if it is an image and, if JPEG or PNG, not cut short; else AdapterError."""
     if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise AdapterError(f"{where}: expected an image, got a web page; fetch it again")
     try:

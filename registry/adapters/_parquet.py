@@ -16,7 +16,6 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
     A `ClassLabel` has its name, None for -1.
 
     Args:
-        columns: to read, or fields within them (`answers.text`); None = all.
         context: notes rows with an unknown class, and each row's place; None = such rows end the run.
 
     Raises:

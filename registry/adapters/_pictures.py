@@ -94,10 +94,7 @@ def image_within(data: bytes, path: str, where: str) -> Named:
 
 
 def cell_content(cell: Any) -> tuple[bytes | None, str]:
-    """Return (image bytes or None, path or "") of a table cell: bytes, base64, path or dict.
-
-    A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
-    """
+    """Return (image bytes or None, path or "") of a table cell: bytes, base64, path or dict."""
     data, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) and set(cell) <= {"bytes", "path"} else (cell, None)
     if isinstance(data, bytes) and data[:24].isascii():  # perhaps base64, which some tables keep in a column of bytes
         data = image_in_text(data.decode("latin-1")) or data
@@ -136,10 +133,7 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return (image id, its reader) for up to `n` frames of a source's video; or AdapterError.
-
-    Names are `NAME#frame=NUMBER`. Raise AdapterError if no video is at `place` in the source, or it cannot be read.
-    """
+    """Return (image id, its reader) for up to `n` frames of a source's video; or AdapterError."""
     path = source / place
     try:
         there = lies_in(source, path) and path.exists()

@@ -19,12 +19,7 @@ class TablePictures:
     """Reader of base64 images in a table's cells; ids are digests; each image comes once."""
 
     def __init__(self, path: Path, context: AdapterContext, expected: str) -> None:
-        """Read the table once to note the indices that other rows give as their image.
-
-        Args:
-            path: a table with the columns `index` and `image`.
-            expected: description of the table, for messages.
-        """
+        """Read the table once to note the indices that other rows give as their image."""
         self.path, self._expected, self._sent = path, expected, context.sent
         self._silent = replace(context, bad=lambda error: None, place=[])
         self._pictures_by_row: dict[str, str] = {}

@@ -53,11 +53,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return (question or None, its answers), from fields or a conversation's first two turns.
-
-        Raises:
-            AdapterError: they are of another kind.
-        """
+        """Return (question or None, its answers), from fields or a conversation's first two turns."""
         question, answers = self.text(QUESTIONS), self._answers()
         name = self.field(TALKS)
         if question is None and name is not None:
@@ -69,11 +65,7 @@ class Unseen:
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
-        """Return whether a question is labelled answerable; None if unlabelled; or AdapterError.
-
-        Raises:
-            AdapterError: it says something else.
-        """
+        """Return whether a question is labelled answerable; None if unlabelled; or AdapterError."""
         name = self.field(ANSWERABLE)
         if name is None:
             return None

@@ -42,11 +42,6 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
 
     Args:
         folder: Annotations, today's `Annotations/SPLIT.json` and `SPLIT/VizWiz_SPLIT_*.jpg`, and `images/NAME` where they are kept.
-        files: Paths within the folder that may be used.
-        progress: Receives the name of each image that is hashed.
-
-    Raises:
-        AdapterError: a file is not as in the release.
     """
     todays = [folder / place for split in SPLITS if (place := f"Annotations/{split}.json") in files]
     records = dict(_annotated(folder, files))
@@ -107,14 +102,7 @@ def _letters(text: str) -> str:
 
 
 def _match_or_doubt(key: Key, annotated: Collection[str], released: list[str], files: Collection[str]) -> tuple[str, str]:
-    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason).
-
-    Args:
-        key: (question, answers).
-        annotated: names of the annotated images with this key.
-        released: paths of the images of today's release with this key.
-        files: paths of all files of the source.
-    """
+    """Return ("", path of the new image) for a certain match, else (kind of doubt, reason)."""
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
         return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"

@@ -42,10 +42,7 @@ def read_questions(
     Only the annotations by which the orders of the two files differ are in memory.
 
     Args:
-        context: told of bad records.
-        questions: a file with a list `questions`.
         annotations: a file with a list `annotations`; None for a part without public answers.
-        what: the dataset's name, for messages.
         people: answers that every question must have; None = at least one.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record
+from qualm.registry.adapters._official import read_records, require_record, select
 from qualm.registry.sample import Image, Sample
 
 META = ["abc_label"]
@@ -33,11 +33,11 @@ def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "a
     categories = _categories(source / "categories.json")
     for path in _files(source):
         with context.record():
-            yield from _diagram(context, path, source, test, categories, split)
+            yield from _diagram(context, path, test, categories, split)
 
 
 def _diagram(
-    context: AdapterContext, path: Path, source: Path, test: Collection[str], categories: dict[str, str], split: str
+    context: AdapterContext, path: Path, test: Collection[str], categories: dict[str, str], split: str
 ) -> Iterator[Image | Sample]:
     diagram = path.name.removesuffix(".json")
     if split != "all" and (Path(diagram).stem in test) != (split == "test"):
@@ -49,14 +49,13 @@ def _diagram(
         with context.record():
             where = f"{path}: question {question!r:.60}"
             sample = _sample(question, require_record(record, KEYS, where, others=()), diagram, categories.get(diagram, ""), split, where)
-            yield from context.selected(sample, read_image, source, (f"images/{diagram}",), diagram, where)
+            yield from select(context, sample, (f"images/{diagram}",), where)
 
 
 def _files(source: Path) -> list[Path]:
     """Return the JSON files of questions, one per diagram, by number; AdapterError if none."""
-    by_number = {
-        int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))
-    }
+    files = (source / "questions").glob("*.png.json")
+    by_number = {int(m[1]): path for path in files if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))}
     if not by_number:
         raise AdapterError(f"{source / 'questions'}: expected AI2D's N.png.json, found none; look at `qualm data show ai2d`")
     return [by_number[n] for n in sorted(by_number)]

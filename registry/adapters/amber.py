@@ -7,11 +7,12 @@ from typing import Any, Literal
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import (
     add_instruction,
-    read_image,
     read_records,
+    require_choice,
     require_integer,
     require_record,
     require_text,
+    select,
     yes_or_no,
 )
 from qualm.registry.sample import Image, Sample
@@ -31,10 +32,7 @@ TYPES = {
 
 
 def amber(
-    context: AdapterContext,
-    *,
-    task: Literal["discriminative", "generative", "all"] = "discriminative",
-    instruction: str = "",
+    context: AdapterContext, *, task: Literal["discriminative", "generative", "all"] = "discriminative", instruction: str = ""
 ) -> Iterator[Image | Sample]:
     """Yield AMBER's questions (yes-or-no, or descriptions) in file order, after their images.
 
@@ -61,8 +59,7 @@ def amber(
             sample = _sample(record, annotation_of[number], instruction, where)
             if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative"):
                 continue
-            name = record["image"]
-            yield from context.selected(sample, read_image, source, (f"image/{name}", f"images/{name}"), name, where)
+            yield from select(context, sample, (f"image/{sample.image_id}", f"images/{sample.image_id}"), where)
 
 
 def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:
@@ -70,9 +67,7 @@ def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any
     by_id: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():
-            kind = require_record(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
-            if kind not in tuple(TYPES):
-                raise AdapterError(f"{where}: type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+            kind = require_choice(require_record(record, ("id", "type", "truth"), where, others=("hallu",)), "type", TYPES, where)
             if kind == GENERATIVE:
                 for key in ("truth", "hallu"):
                     _words(require_record(record, (key,), where)[key], f"{where}: {key}")

@@ -87,11 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return {record number: pair id} of the records that form pairs; skip invalid records.
-
-    Args:
-        judged: a judge decides afterwards which questions are answerable.
-    """
+    """Return {record number: pair id} of the records that form pairs; skip invalid records."""
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):
@@ -130,15 +126,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(record: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError unless a record is labelled or `judged` or `unlabelled` fits it.
-
-    Args:
-        judged: a judge decides afterwards from the answers.
-        unlabelled: take questions without answer and label too.
-
-    Raises:
-        AdapterError: the record has no label, and what is required is not set.
-    """
+    """Raise AdapterError unless a record is labelled or `judged` or `unlabelled` fits it."""
     _, answers = record.talk()
     if record.answerable() is not None:
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_integer, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["function", "family"]
@@ -34,13 +34,16 @@ def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "
         AdapterError: a file or record is not as in the release.
     """
     source = context.need_source("clevr")
-    _keep_scenes(source / "scenes" / f"CLEVR_{split}_scenes.json", context.folder / "scenes")
+    scenes = source / "scenes" / f"CLEVR_{split}_scenes.json"
+    if scenes.is_file():
+        (context.folder / "scenes").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(scenes, context.folder / "scenes" / scenes.name)
     path = source / "questions" / f"CLEVR_{split}_questions.json"
     for where, record in read_records(path, "the questions of CLEVR v1.0 (`qualm data show clevr`)", "questions", context):
         with context.record():
             name = require_text(require_record(record, ("image_filename", "question", "question_index"), where), "image_filename", where)
             sample = _sample(record, split, Path(name).stem, where)
-            yield from context.selected(sample, read_image, source, (f"images/{split}/{name}",), Path(name).stem, where, of=name)
+            yield from select(context, sample, (f"images/{split}/{name}",), where, of=name)
 
 
 def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sample:
@@ -49,13 +52,15 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
     references: tuple[str, ...] = ()
     if split != "test":
         require_record(record, ("answer", "program"), where)
-        function = _last_function(record["program"], where)
+        program = record["program"]
+        step = program[-1] if isinstance(program, list) and program else None
+        function = step.get("function", step.get("type")) if isinstance(step, dict) else None
+        if not isinstance(function, str) or function not in CATEGORIES:
+            expected = f"expected its last step to be one of {', '.join(sorted(CATEGORIES))}"
+            raise AdapterError(f"{where}: program: {expected}, got {function!r:.60}")
         meta, category, references = meta | {"function": function}, CATEGORIES[function], (_answer(record["answer"], where),)
-    index = record["question_index"]
-    if type(index) is not int:
-        raise AdapterError(f"{where}: question_index: expected a whole number, got {index!r:.60}")
     return Sample(
-        sample_id=f"{split}_{index:06d}",
+        sample_id=f"{split}_{require_integer(record, 'question_index', where):06d}",
         question=require_text(record, "question", where),
         image_id=image_id,
         references=references,
@@ -74,18 +79,3 @@ def _answer(value: Any, where: str) -> str:
     if not isinstance(value, str | int):
         raise AdapterError(f"{where}: answer: expected text, got {value!r:.60}")
     return str(value)
-
-
-def _last_function(program: Any, where: str) -> str:
-    """Return the function name of a program's last step; AdapterError if it is unknown."""
-    step = program[-1] if isinstance(program, list) and program else None
-    function = step.get("function", step.get("type")) if isinstance(step, dict) else None
-    if not isinstance(function, str) or function not in CATEGORIES:
-        raise AdapterError(f"{where}: program: expected its last step to be one of {', '.join(sorted(CATEGORIES))}, got {function!r:.60}")
-    return function
-
-
-def _keep_scenes(path: Path, folder: Path) -> None:
-    if path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, folder / path.name)

@@ -60,13 +60,10 @@ def clevr_hallucination(
     chosen = tuple(types or TYPES)
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
-    scenes = (
-        _official(context, split or "val")
-        if context.source
-        else _draw_scenes(context, level, split or "test", SCENES_PER_QUESTION * per_type)
-    )
+    part = split or ("val" if context.source else "test")
+    scenes = _official(context, part) if context.source else _draw_scenes(context, level, part, SCENES_PER_QUESTION * per_type)
     counts = dict.fromkeys(chosen, 0)
-    with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
+    with ScenesFile(context.folder / "scenes", part) as file:
         n_scenes = 0
         for one in scenes:
             n_scenes += 1

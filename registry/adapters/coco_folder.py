@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_record, require_text, select
+from qualm.registry.formats.json_stream import members
 from qualm.registry.sample import Image, Sample
 
 META = [{"of": "meta"}]
@@ -68,10 +69,8 @@ def coco_folder(
         samples = _annotations(path, columns, names, classes, split, prefix, image_prefix, context)
         for where, sample in _merge_by_image(samples, prefix, image_prefix) if per == "image" else samples:
             with context.record():
-                image_id = str(sample.image_id)
-                yield from context.selected(
-                    sample, read_image, source, (image_path(images, split, image_id.removeprefix(image_prefix)),), image_id, where
-                )
+                place = image_path(images, split, str(sample.image_id).removeprefix(image_prefix))
+                yield from select(context, sample, (place,), where)
 
 
 def image_file_names(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
@@ -86,15 +85,9 @@ def image_file_names(path: Path, context: AdapterContext | None = None) -> dict[
 
 
 def _classes(path: Path) -> dict[str, str]:
-    from qualm.registry.formats.json_stream import members
-
-    names = {}
-    for key, item in members(
-        path, {"images", "annotations", "categories"}, lambda error: None
-    ):  # errors are reported when the records are read
-        if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item:
-            names[str(item["id"])] = str(item["name"])
-    return names
+    found = members(path, {"images", "annotations", "categories"}, lambda error: None)  # errors are reported when the records are read
+    classes = (item for key, item in found if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item)
+    return {str(item["id"]): str(item["name"]) for item in classes}
 
 
 def _annotations(
@@ -121,10 +114,7 @@ def _annotations(
 
 
 def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, image_prefix: str) -> Iterator[tuple[str, Sample]]:
-    """Yield (place, sample) per image: its first sample, named after it, with all references.
-
-    `image_prefix` is the prefix of the image's id, `prefix` that of the sample's.
-    """
+    """Yield (place, sample) per image: its first sample, named after it, with all references."""
     by_picture: dict[str, tuple[str, Sample]] = {}
     for where, sample in samples:
         name = str(sample.image_id)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_choice, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["caption"]
@@ -35,13 +35,10 @@ def docci(
     for where, record in read_records(source / "docci_descriptions.jsonlines", "DOCCI's descriptions", context=context):
         with context.record():
             require_record(record, ("example_id", "split", "image_file", "description"), where, others=())
-            if record["split"] not in SPLITS:
-                raise AdapterError(f"{where}: split: expected one of {', '.join(SPLITS)}, got {record['split']!r:.60}")
-            if record["split"] not in splits:
+            if require_choice(record, "split", SPLITS, where) not in splits:
                 continue
             sample = _sample(record, question, where)
-            name = require_text(record, "image_file", where)
-            yield from context.selected(sample, read_image, source, (f"images/{name}",), sample.sample_id, where)
+            yield from select(context, sample, (f"images/{record['image_file']}",), where)
 
 
 def _sample(record: dict[str, Any], question: str, where: str) -> Sample:

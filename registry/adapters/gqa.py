@@ -1,15 +1,14 @@
 """GQA: compositional questions about Visual Genome's photographs, made from scene graphs. Hudson, Manning, 2019 (CVPR)."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from itertools import chain, repeat
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["answer_kind", "structural", "semantic", "detailed", "full_answer"]
@@ -51,18 +50,17 @@ def gqa(
     for split in parts or ["train", "val"]:
         keeps = graphs and split in GRAPHS
         pictures: set[str] = set()
-        with ObjectFile(context.folder / "scenes" / f"{split}_questions.json" if keeps else None) as annotations:
+        with _object_file(context.folder / "scenes" / f"{split}_questions.json" if keeps else None) as add_annotations:
             for path in _files(source, split, balanced):
                 for where, (key, record) in read_records(path, "GQA's questions", "*", context):
                     with context.record():
                         sample = _sample(key, record, split, where)
                         if not context.selects(sample):
                             continue
-                        place = f"images/{sample.image_id}.jpg"
-                        yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
+                        yield from select(context, sample, (f"images/{sample.image_id}.jpg",), where)
                         pictures.add(str(sample.image_id))
                         # What saliency reads: the operations of a question, and the objects that its words and answers are attached to.
-                        annotations.add(key, {"semantic": record.get("semantic"), "annotations": record.get("annotations")})
+                        add_annotations(key, {"semantic": record.get("semantic"), "annotations": record.get("annotations")})
         if keeps:
             _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, pictures)
 
@@ -106,38 +104,33 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:
     """Write the scene graphs of images `pictures` to a file; AdapterError if one is missing."""
     present: set[str] = set()
-    with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
+    with _object_file(context.folder / "scenes" / f"{split}_sceneGraphs.json") as add_graph:
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
             if image_id in pictures:
                 with context.record():
                     require_record(graph, ("width", "height", "objects"), f"{where} ({image_id})", others=("location", "weather"))
-                    graphs.add(image_id, graph)
+                    add_graph(image_id, graph)
                     present.add(image_id)
     if lacking := sorted(set(pictures) - present):
         more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
         raise AdapterError(f"{path}: has no scene graph of image '{lacking[0]}'{more}, which questions are about; or say `graphs: false`")
 
 
-class ObjectFile:
-    """Context manager that writes a JSON object member by member; no-op if the path is None."""
+@contextmanager
+def _object_file(path: Path | None) -> Iterator[Callable[[str, Any], None]]:
+    """Yield a function that adds a member to the JSON object in a file; without a path it does nothing."""
+    if path is None:
+        yield lambda key, value: None
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
+        between = chain([""], repeat(",\n"))
 
-    def __init__(self, path: Path | None) -> None:
-        self._path, self._first = path, True
+        def add(key: str, value: Any) -> None:
+            handle.write(f"{next(between)}{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}")
 
-    def __enter__(self) -> ObjectFile:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = self._path.open("w", encoding="utf-8", newline="\n")
-            self._handle.write("{")
-        return self
-
-    def add(self, key: str, value: Any) -> None:
-        if self._path is not None:
-            self._handle.write("" if self._first else ",\n")
-            self._handle.write(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}")
-            self._first = False
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._path is not None:
-            self._handle.write("}\n")
-            self._handle.close()
+        handle.write("{")
+        try:
+            yield add
+        finally:
+            handle.write("}\n")

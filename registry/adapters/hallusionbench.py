@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import add_instruction, read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import add_instruction, read_records, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["visual_input", "difficulty", "figure", "pair", "note"]
@@ -39,9 +39,7 @@ def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterato
     for where, record in read_records(source / "HallusionBench.json", "HallusionBench's questions", context=context):
         with context.record():
             sample = _sample(require_record(record, KEYS, where, others=()), instruction, where)
-            yield from context.selected(
-                sample, read_image, source, (f"{PICTURES}/{sample.image_id}", sample.image_id), sample.image_id, where
-            )
+            yield from select(context, sample, (f"{PICTURES}/{sample.image_id}", str(sample.image_id)), where)
 
 
 def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
@@ -50,6 +48,9 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
             raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)} as text, got {record[key]!r:.60}")
     kind, part, of_set, figure, question = (require_text(record, key, where) for key in PLACE)
     group, visual = f"{kind}_{part}_{of_set}", record["visual_input"]
+    if (visual == "0") != (record["filename"] is None):
+        expected = "expected one where visual_input is not 0, and only there"
+        raise AdapterError(f"{where}: filename: {expected}, got {record['filename']!r:.60} with {visual}")
     not_shown = kind == "VS" and figure == "0"
     references = (ANSWERS[record["gt_answer"]], require_text(record, "gt_answer_details", where))
     figure_of = {} if not_shown else {"figure": f"{group}_{figure}"}
@@ -57,7 +58,7 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
     return Sample(
         sample_id=f"{group}_{figure}_{question}",
         question=add_instruction(require_text(record, "question", where), instruction),
-        image_id=_picture(record, where),
+        image_id=None if record["filename"] is None else str(PurePosixPath(require_text(record, "filename", where))),
         references=(*references, UNCLEAR) if not_shown else references,
         category=f"{kind}/{part}",
         source="hallusionbench",
@@ -70,13 +71,3 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
             **note,
         },
     )
-
-
-def _picture(record: dict[str, Any], where: str) -> str | None:
-    """Return the image's path, its id; None if `visual_input` is 0, which means no image."""
-    if (record["visual_input"] == "0") != (record["filename"] is None):
-        raise AdapterError(
-            f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "
-            f"with {record['visual_input']}"
-        )
-    return None if record["filename"] is None else str(PurePosixPath(require_text(record, "filename", where)))

@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_rows
+from qualm.registry.adapters._official import read_rows, select
 from qualm.registry.sample import Image, Sample
 
 META = ["image_type", "responses", "url"]
@@ -44,8 +44,7 @@ def haloquest(
         for where, row in rows:
             with context.record():
                 sample = _sample(row, part, pictures, where)
-                place = f"images/{sample.image_id}"
-                yield from context.selected(sample, read_image if pictures else None, source, (place,), sample.image_id, where)
+                yield from select(context, sample, (f"images/{sample.image_id}",), where)
 
 
 def _sample(row: dict[str, str], part: str, pictures: bool, where: str) -> Sample:

@@ -10,7 +10,7 @@ from typing import Any
 
 from qualm.registry import LETTERS
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_text
+from qualm.registry.adapters._official import read_records, require_text, select
 from qualm.registry.recordings.options import parse_lettered
 from qualm.registry.sample import Image, Sample
 
@@ -40,20 +40,18 @@ def humblebench(context: AdapterContext, *, none_only: bool = False, pictures: b
         for where, record in read_records(path, "questions of HumbleBench", context=context):
             with context.record():
                 sample = _sample(record, folder, none_only, pictures, where)
-                yield from context.selected(sample, read_image if pictures else None, source, (sample.group,), sample.image_id, where)
+                yield from select(context, sample, (sample.group,), where)
 
 
 def _sample(record: Any, folder: str, none_only: bool, pictures: bool, where: str) -> Sample:
     if not isinstance(record, dict) or (missing := [key for key in KEYS if record.get(key) is None]):
-        raise AdapterError(
-            f"{where}: expected the keys {', '.join(KEYS)}" + (f"; missing: {', '.join(missing)}" if isinstance(record, dict) else "")
-        )
+        absent = f"; missing: {', '.join(missing)}" if isinstance(record, dict) else ""
+        raise AdapterError(f"{where}: expected the keys {', '.join(KEYS)}{absent}")
     question, options = parse_lettered(require_text(record, "question", where)) or ("", ())
     label = require_text(record, "label", where).strip()
     if not question or len(options) < 3 or label not in tuple(LETTERS[: len(options)]):
-        raise AdapterError(
-            f"{where}: expected a question, a line for each option and the letter of one, got {record['question']!r:.120}, {label!r:.20}"
-        )
+        expected = "a question, a line for each option and the letter of one"
+        raise AdapterError(f"{where}: expected {expected}, got {record['question']!r:.120}, {label!r:.20}")
     right, last = LETTERS.index(label), len(options) - 1
     if none_only and right != last:
         options, right, last = (*options[:right], *options[right + 1 :]), last - 1, last - 1

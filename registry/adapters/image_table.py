@@ -90,32 +90,16 @@ def image_table(
     """
     source = context.need_source("image_table")
     columns = Columns(
-        "image_table",
-        question,
-        instruction,
-        answer,
-        answer_is,
-        choices,
-        id,
-        category,
-        answerable,
-        group,
-        meta,
-        unanswerable,
-        separator,
-        shuffle,
-    )
+        "image_table", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta,
+        unanswerable, separator, shuffle,
+    )  # fmt: skip
     pictures = PictureColumns.checked("image_table", image, frames, text_only)
-    at = ", ".join(pictures.names)
     for split, prefix, path in files_by_split(source, files):
-        image_prefix = picture_prefix(images, prefix)
+        of_cell = partial(_images_of, source, images=images, split=split, image_prefix=picture_prefix(images, prefix), frames=frames)
         for where, row in _rows(path, context, columns, pictures.names):
             with context.record():
                 cells, listed = pictures.cells(row, where)
-                of_cell = partial(
-                    _images_of, source, images=images, split=split, image_prefix=image_prefix, frames=frames, where=f"{where}: {at}"
-                )
-                named = [one for cell in cells for one in of_cell(cell)]
+                named = [one for cell in cells for one in of_cell(cell, where=f"{where}: {', '.join(pictures.names)}")]
                 sample = columns.sample(row, pictures.image_id(named, where), split, prefix, where)
                 yield from select_sample(context, check_marks(sample, len(named), listed, where), named)
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import number_repeats, read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import number_repeats, read_records, require_record, require_text, select
 from qualm.registry.sample import HISTORY, Image, Sample
 
 META = ["turn", "origin", "history"]
@@ -48,9 +48,7 @@ def llava_instruct(
             if "image" not in record and not text_only:
                 continue
             for sample in _samples(record, turns, repeated, where):
-                yield from context.selected(
-                    sample, read_image, source, (sample.image_id, f"images/{sample.image_id}"), sample.image_id, where
-                )
+                yield from select(context, sample, (str(sample.image_id), f"images/{sample.image_id}"), where)
 
 
 def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext
-from qualm.registry.adapters._official import number_repeats, read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import number_repeats, read_records, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["part", "task"]
@@ -45,7 +45,7 @@ def lrv_instruction(
             with context.record():
                 sample = _sample(require_record(record, ("image_id", "question", "answer"), where, others=("task",)), part, repeated, where)
                 place = f"chart_image/{sample.image_id}" if part == "charts" else f"image/{sample.image_id}.jpg"
-                yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
+                yield from select(context, sample, (place,), where)
 
 
 def _sample(record: dict[str, Any], part: str, repeated: Counter[str], where: str) -> Sample:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_rows, require_record
+from qualm.registry.adapters._official import read_rows, require_choice, require_record
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.recordings.vlmevalkit import ROTATION
 from qualm.registry.sample import Image, Sample
@@ -91,7 +91,4 @@ def _options(row: dict[str, str], where: str) -> tuple[str, ...]:
 def _answer(row: dict[str, str], options: tuple[str, ...], where: str) -> int | None:
     if "answer" not in row:
         return None
-    letters = LETTERS[: len(options)]
-    if row["answer"] not in tuple(letters):
-        raise AdapterError(f"{where}: answer: expected one of {', '.join(letters)}, got {row['answer']!r:.60}")
-    return letters.index(row["answer"])
+    return LETTERS.index(require_choice(row, "answer", LETTERS[: len(options)], where))

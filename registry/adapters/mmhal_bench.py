@@ -6,7 +6,7 @@ from typing import Any
 
 from qualm.registry import EVIDENCE
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_list, require_record, require_text
+from qualm.registry.adapters._official import read_list, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "type", "topic"]
@@ -39,11 +39,8 @@ def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
         where = f"{path}: record {place}"
         with context.record():
             sample = _sample(require_record(record, KEYS, where, OPTIONAL_KEYS), place, named, where)
-            image_id = str(sample.image_id)
-            names = [image_id, *(str(record[k]) for k in ("image_id",) if record.get(k))]
-            yield from context.selected(
-                sample, read_image, source, [f"images/{name}{suffix}" for name in names for suffix in SUFFIXES], image_id, where
-            )
+            names = [sample.image_id, *([record["image_id"]] if record.get("image_id") else [])]
+            yield from select(context, sample, [f"images/{name}{suffix}" for name in names for suffix in SUFFIXES], where)
 
 
 def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: str) -> Sample:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import number_repeats, read_records, require_choice, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["situation", "phase", "answer_type", "count"]
@@ -51,35 +51,31 @@ def oodcv_vqa(
             sample = _sample(require_record(record, KEYS, where, others=()), format, met, where)
             if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
                 continue
-            place = str(sample.image_id)
-            yield from context.selected(
-                sample, read_image, source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where
-            )
+            places = [(Path(prefix) / str(sample.image_id)).as_posix() for prefix in PREFIXES]
+            yield from select(context, sample, places, where)
 
 
 def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) -> Sample:
-    if record["situation"] not in SITUATIONS:
-        raise AdapterError(f"{where}: situation: expected one of {', '.join(SITUATIONS)}, got {record['situation']!r:.60}")
+    situation = require_choice(record, "situation", SITUATIONS, where)
     image, question, kind = (require_text(record, key, where) for key in ("image", "question", "answer_type"))
     options = record["options"]
     if not isinstance(options, list) or len(options) < 2 or not all(isinstance(o, str) and o.strip() for o in options):
         raise AdapterError(f"{where}: options: expected a list of at least two texts, got {options!r:.120}")
     choices, right = _as_words(options, str(record["text_answer"]), kind, where)
-    name = hashlib.sha256("\0".join((image, question, *options)).encode()).hexdigest()[:16]
-    met[name] += 1
+    digest = hashlib.sha256("\0".join((image, question, *options)).encode()).hexdigest()[:16]
     as_choices = form == "choices"
     return Sample(
-        sample_id=name if met[name] == 1 else f"{name}-{met[name]}",
+        sample_id=number_repeats(digest, met),
         question=question,
         image_id=image,
         references=() if as_choices else (str(COUNTS.index(right)) if kind == NUMBER else right,),
         choices=choices if as_choices else (),
         answer_index=choices.index(right) if as_choices else None,
-        category=record["situation"],
+        category=situation,
         source="oodcv_vqa",
         group=image,
         meta={
-            "situation": record["situation"],
+            "situation": situation,
             "phase": require_text(record, "phase", where),
             "answer_type": kind,
             **({"count": right} if kind == NUMBER else {}),

@@ -6,11 +6,11 @@ from typing import Any, Literal
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters._official import (
     add_instruction,
-    read_image,
     read_records,
     require_integer,
     require_record,
     require_text,
+    select,
     yes_or_no,
 )
 from qualm.registry.sample import Image, Sample
@@ -52,8 +52,7 @@ def pope(
     for where, record in read_records(path, f"POPE's {split} questions on {pictures}", context=context):
         with context.record():
             sample = _sample(require_record(record, KEYS, where, others=()), pictures, split, instruction, where)
-            name = record["image"]
-            yield from context.selected(sample, read_image, source, [f"{folder}/{name}" for folder in PLACES[pictures]], name, where)
+            yield from select(context, sample, [f"{folder}/{sample.image_id}" for folder in PLACES[pictures]], where)
 
 
 def _sample(record: dict[str, Any], pictures: str, split: str, instruction: str, where: str) -> Sample:

@@ -107,11 +107,7 @@ def _choose_file(
 
 
 def _take_categories(samples: Iterator[Image | Sample], pattern: str) -> Iterator[Image | Sample]:
-    """Yield all items, samples with group 1 of `pattern` in their id as category; else raise.
-
-    Raises:
-        AdapterError: the pattern is invalid, or an id does not fit it.
-    """
+    """Yield all items, samples with group 1 of `pattern` in their id as category; else raise."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_choice, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 FILE_NAME = "ScienceQA's problems (`qualm data show scienceqa`)"
@@ -53,13 +53,8 @@ def scienceqa(
                 raise AdapterError(f"{splits}: {split}: problem {number} is not in problems.json")
             where, record = problems[number]
             sample = _sample(number, require_record(record, KEYS, where, others=()), where)
-            if _is_selected(sample, pictures, task):
-                place = f"images/{record['split']}/{number}/{record['image']}"
-                yield from context.selected(sample, read_image, source, (place,), sample.image_id, where)
-
-
-def _is_selected(sample: Sample, pictures: str, task: str) -> bool:
-    return (pictures == "all" or (pictures == "with") == (sample.image_id is not None)) and task in ("all", sample.meta["task"])
+            if pictures in ("all", "without" if sample.image_id is None else "with") and task in ("all", sample.meta["task"]):
+                yield from select(context, sample, (f"images/{record['split']}/{number}/{record['image']}",), where)
 
 
 def _place(source: Path, name: str) -> Path:
@@ -79,8 +74,7 @@ def _ids(path: Path, split: str) -> list[str]:
 
 def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
     for key, allowed in (("subject", SUBJECTS), ("task", TASKS), ("split", SPLITS)):
-        if record[key] not in allowed:
-            raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)}, got {record[key]!r:.60}")
+        require_choice(record, key, allowed, where)
     choices, right, hint = record["choices"], record["answer"], record["hint"]
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
         raise AdapterError(f"{where}: choices: expected a list of at least two texts, got {choices!r:.120}")

@@ -5,23 +5,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_choice, require_record, require_text, select
 from qualm.registry.formats.json_stream import JsonStreamError, members
 from qualm.registry.sample import Image, Sample
 
 FILE_NAME = "SEED-Bench's questions (`qualm data show seedbench`)"
 META = ["type_id"]
 DIMENSIONS = (
-    "Scene Understanding",
-    "Instance Identity",
-    "Instance Attributes",
-    "Instance Location",
-    "Instances Counting",
-    "Spatial Relation",
-    "Instance Interaction",
-    "Visual Reasoning",
-    "Text Understanding",
-)
+    "Scene Understanding", "Instance Identity", "Instance Attributes", "Instance Location", "Instances Counting", "Spatial Relation",
+    "Instance Interaction", "Visual Reasoning", "Text Understanding",
+)  # fmt: skip
 """Names of `question_type_id` 1 to 9, as SEED-Bench gives them."""
 LETTERS = "ABCD"
 CHOICES = tuple(f"choice_{letter.lower()}" for letter in LETTERS)
@@ -53,8 +46,7 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
             if require_record(record, KEYS, where, OPTIONAL_KEYS)["data_type"] == "video":
                 continue
             sample = _sample(record, labels, where)
-            image_id = str(sample.image_id)
-            yield from context.selected(sample, read_image, source, (f"SEED-Bench-image/{image_id}",), image_id, where)
+            yield from select(context, sample, (f"SEED-Bench-image/{sample.image_id}",), where)
 
 
 def _check_names(path: Path) -> None:
@@ -75,8 +67,7 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
     dimension = record["question_type_id"]
     if type(dimension) is not int or not 1 <= dimension <= len(DIMENSIONS):
         raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} for an image question, got {dimension!r:.60}")
-    if record["answer"] not in tuple(LETTERS):
-        raise AdapterError(f"{where}: answer: expected one of {', '.join(LETTERS)}, got {record['answer']!r:.60}")
+    right = LETTERS.index(require_choice(record, "answer", LETTERS, where))
     named = SWAPPED.get(dimension, dimension) if labels == "vlm_uncertainty_bench" else dimension
     image_id = require_text(record, "data_id", where)
     return Sample(
@@ -84,7 +75,7 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
         question=require_text(record, "question", where),
         image_id=image_id,
         choices=tuple(_choice(record, key, where) for key in CHOICES),
-        answer_index=LETTERS.index(record["answer"]),
+        answer_index=right,
         category=DIMENSIONS[named - 1],
         source="seedbench",
         group=image_id,

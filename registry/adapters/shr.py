@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.registry import EVIDENCE
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "facts"]
@@ -41,7 +41,7 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
             if image_id not in pictures:
                 raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this image")
             sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
-            yield from context.selected(sample, read_image, source, (pictures[image_id].path,), image_id, where)
+            yield from select(context, sample, (pictures[image_id].path,), where)
 
 
 @dataclass(frozen=True, slots=True)

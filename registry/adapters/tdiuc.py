@@ -16,44 +16,21 @@ META = ["question_type"]
 ABSURD = "absurd"
 DOES_NOT_APPLY = "doesnotapply"
 TYPES = (
-    "absurd",
-    "activity_recognition",
-    "attribute",
-    "color",
-    "counting",
-    "object_presence",
-    "object_recognition",
-    "positional_reasoning",
-    "scene_recognition",
-    "sentiment_understanding",
-    "sport_recognition",
-    "utility_affordance",
-)
+    "absurd", "activity_recognition", "attribute", "color", "counting", "object_presence", "object_recognition", "positional_reasoning",
+    "scene_recognition", "sentiment_understanding", "sport_recognition", "utility_affordance",
+)  # fmt: skip
 
 
 def tdiuc(
     context: AdapterContext,
     *,
     split: Literal["train", "val"] = "val",
-    types: list[
-        Literal[
-            "absurd",
-            "activity_recognition",
-            "attribute",
-            "color",
-            "counting",
-            "object_presence",
-            "object_recognition",
-            "positional_reasoning",
-            "scene_recognition",
-            "sentiment_understanding",
-            "sport_recognition",
-            "utility_affordance",
-        ]
-    ]
-    | None = None,
+    types: list[Literal[
+        "absurd", "activity_recognition", "attribute", "color", "counting", "object_presence", "object_recognition", "positional_reasoning",
+        "scene_recognition", "sentiment_understanding", "sport_recognition", "utility_affordance",
+    ]] | None = None,
     pictures: list[str] | None = None,
-) -> Iterator[Image | Sample]:
+) -> Iterator[Image | Sample]:  # fmt: skip
     """Yield one TDIUC split's questions in file order; `pictures`: path patterns of images.
 
     The files are `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`. `sample_id` is the question's id, the

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_integer, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_choice, require_integer, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
@@ -61,7 +61,7 @@ def unk_vqa(
                 sample, codes = _sample(record, content, split, folder, reason, where)
                 if not ambiguous and left_out & set(codes):
                     continue
-                yield from context.selected(sample, read_image, source, (f"{folder}/{record['image_name']}",), str(sample.image_id), where)
+                yield from select(context, sample, (f"{folder}/{record['image_name']}",), where)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -89,8 +89,7 @@ def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: 
     answerability = require_record(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
     if not isinstance(answerability["binary"], bool):
         raise AdapterError(f"{where}: answerability.binary: expected true or false, got {answerability['binary']!r:.60}")
-    if record["alter_type"] not in tuple(maps["alter_type_map"]):
-        raise AdapterError(f"{where}: alter_type: expected one of {', '.join(maps['alter_type_map'])}, got {record['alter_type']!r:.60}")
+    require_choice(record, "alter_type", maps["alter_type_map"], where)
     references: tuple[str, ...] = ()
     codes: list[str] = []
     if answerability["binary"]:

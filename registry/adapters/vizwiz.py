@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
+from qualm.registry.adapters._official import read_records, require_choice, require_record, require_text, select
 from qualm.registry.sample import Image, Sample
 
 META = ["answer_type", "said_unanswerable"]
@@ -33,8 +33,7 @@ def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = 
     for where, record in read_records(path, f"VizWiz-VQA's annotations of {split}", context=context):
         with context.record():
             sample = _sample(require_record(record, ("image", "question", *labelled), where, others=()), split, where)
-            name = record["image"]
-            yield from context.selected(sample, read_image, source, (f"{split}/{name}",), str(sample.image_id), where, of=name)
+            yield from select(context, sample, (f"{split}/{record['image']}",), where, of=record["image"])
 
 
 def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
@@ -49,9 +48,7 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
     }
     if split == "test":
         return Sample(**same)
-    kind = record["answer_type"]
-    if kind not in tuple(TYPES):
-        raise AdapterError(f"{where}: answer_type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+    kind = require_choice(record, "answer_type", TYPES, where)
     if record["answerable"] not in (0, 1):
         raise AdapterError(f"{where}: answerable: expected 0 or 1, got {record['answerable']!r:.60}")
     answers = _answers(record["answers"], where)

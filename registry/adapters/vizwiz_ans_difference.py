@@ -4,7 +4,7 @@ Five people marked, for each question, which of ten reasons apply; the counts ar
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,12 +65,8 @@ def vizwiz_ans_difference(
         context.note(f"{left_out:,} questions are left out, as their images could not be identified; {ASIDE} of the entry says why")
 
 
-def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return ({file: JSON text} of image names matched or unmatched, counts as sentences).
-
-    They are made from today's release in the folder.
-    """
-    return match_images(folder, files, progress)
+derived_files = match_images
+"""Makes the tables of image names from today's release (`qualm.registry.adapters.DerivedFiles`)."""
 
 
 def _annotations(source: Path, dataset: str, split: str) -> Path:
@@ -107,10 +103,7 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
 
 
 def _read_names(path: Path, several: bool = False) -> Mapping[str, str]:
-    """Return {annotated image name: path or reason}, {} without the file; else AdapterError.
-
-    Raise AdapterError if it is invalid or, unless `several`, if two names have one value.
-    """
+    """Return {annotated image name: path or reason}, {} without the file; else AdapterError."""
     if not path.is_file():
         return {}
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records
+from qualm.registry.adapters._official import read_records, select
 from qualm.registry.adapters._vqa import CATEGORIES, QuestionRow, read_questions
 from qualm.registry.adapters.llava_instruct import coco_questions
 from qualm.registry.sample import Image, Sample
@@ -62,19 +62,17 @@ def vqav2(
                 sample = _sample(row, image_id, called, others)
                 if (row.image_id, sample.question.strip().casefold()) in in_llava:
                     continue
-                yield from context.selected(sample, read_image, source, (f"{folder}/{image_id}.jpg",), image_id, row.where)
+                yield from select(context, sample, (f"{folder}/{image_id}.jpg",), row.where)
 
 
 def _sample(row: QuestionRow, image_id: str, split: str, complements: Mapping[int, int]) -> Sample:
     annotation, meta, category = row.annotation, {}, ""
     if annotation is not None:
-        if annotation.answer_type not in CATEGORIES:
-            expected = ", ".join(CATEGORIES)
-            raise AdapterError(
-                f"{row.where}: answer_type of its annotation: expected one of {expected}, got {annotation.answer_type!r:.60}"
-            )
-        category = CATEGORIES[annotation.answer_type]
-        meta = {"answer_type": annotation.answer_type, "question_type": annotation.question_type}
+        kind = annotation.answer_type
+        if kind not in CATEGORIES:
+            raise AdapterError(f"{row.where}: answer_type of its annotation: expected one of {', '.join(CATEGORIES)}, got {kind!r:.60}")
+        category = CATEGORIES[kind]
+        meta = {"answer_type": kind, "question_type": annotation.question_type}
     if row.question_id in complements:
         meta["complement"] = str(complements[row.question_id])
     return Sample(

@@ -85,8 +85,6 @@ def add(
 
     Args:
         source: a folder, an archive, or URL@revision of a git repository.
-        card: what the files should be.
-        progress: told of every file.
         skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's.
         new_version: where data of one's own have grown, write the new counts into their card.
 
@@ -105,7 +103,8 @@ def add(
         raise AddError(
             "--skip-bad: an import from git is the repository at that revision, whole; copy what is good to a folder and add that"
         )
-    with _hold_lock(root), _staging(root, name) as stage:
+    busy = AddError("another `qualm data add` is at work in this checkout; let it end and try again")
+    with ProcessLock(root / ".qualm" / "locks" / "data.lock").hold(busy), _staging(root, name) as stage:
         target = root / DATA / name
         before = find(root, name) if (root / DATA / f"{name}.dvc").exists() else None
         if before is None and target.exists():
@@ -176,17 +175,6 @@ def dvc(folder: Path, *arguments: str) -> None:
 
 
 @contextmanager
-def _hold_lock(root: Path) -> Iterator[None]:
-    lock = ProcessLock(root / ".qualm" / "locks" / "data.lock")
-    if not lock.acquire():
-        raise AddError("another `qualm data add` is at work in this checkout; let it end and try again")
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
 def _staging(root: Path, name: str) -> Iterator[Path]:
     """Yield an empty folder in a temporary DVC repository with this cache; delete it after."""
     stages = root / ".qualm" / "staging"
@@ -236,10 +224,11 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
         )
     except ArchiveError as error:
         raise AddError(f"{origin}: {error}") from error
-    top = _layout_folder(folder, card)
-    if not any(folder.iterdir()):
+    inside = list(folder.iterdir())
+    if not inside:
         raise AddError(*refused, f"{origin}: nothing of the layout of '{card.name}' is in it{_describe_contents(others, card)}")
-    prefix = "" if top == folder else f"{top.name}/"
+    is_wrapped = len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files))
+    top, prefix = (inside[0], f"{inside[0].name}/") if is_wrapped else (folder, "")
     return top, [f"{origin.name}: {problem}" for problem in refused], sorted(name.removeprefix(prefix) for name in others)
 
 
@@ -255,14 +244,6 @@ def _describe_contents(members: list[str], card: Card) -> str:
     return f": expected {expected}, it has {len(members):,} other files, {quoted(members[0])} the first"
 
 
-def _layout_folder(folder: Path, card: Card) -> Path:
-    """Return `folder`, or its only subfolder if the card's files are not at its top."""
-    inside = list(folder.iterdir())
-    if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
-        return inside[0]
-    return folder
-
-
 def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
     """Return whether `before` is cached, not imported, and has this card, size, file count.
 
@@ -274,12 +255,7 @@ def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) 
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write the adapter's derived files to `place`, note them in `inspection`; return paths.
-
-    They are noted in `inspection`, with the notes for people.
-
-    Return {file name: path}, {} if the adapter derives none.
-    """
+    """Write the adapter's derived files to `place`, note them in `inspection`; return {file: path}, maybe {}."""
     derive = derived_files(card)
     if derive is None:
         return {}
@@ -303,32 +279,27 @@ def derived_files(card: Card) -> DerivedFiles | None:
     return getattr(importlib.import_module(module), "derived_files", None)
 
 
-def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
+def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progress, target: Path | None = None) -> dict[str, str]:
+    """Return {file: MD5} of the inspected files, and copy them to `target` unless None; else AddError."""
     hashes = {}
-    for file, md5 in map_in_order(lambda file: (file, _stream(sources[file], None)), inspection.files):
+    for file, md5 in map_in_order(lambda file: (file, _stream(sources[file], target and target / file)), inspection.files):
         hashes[file] = md5
-        progress("hashing", file, inspection.files[file], inspection.size)
+        if target is not None and (target / file).stat().st_size != inspection.files[file]:
+            raise AddError(f"{sources[file]}: changed while it was being copied; try again when nothing writes there")
+        progress("copying" if target else "hashing", file, inspection.files[file], inspection.size)
     return hashes
 
 
-def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
-    """Copy the inspected files to `stage`, `dvc add` them, return {file: MD5}; else AddError."""
-    target = stage / name
+def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> None:
+    """Copy the inspected files to `stage` and `dvc add` them; AddError if DVC hashes other files."""
     for parent in {Path(file).parent for file in inspection.files}:
-        (target / parent).mkdir(parents=True, exist_ok=True)
-
-    hashes: dict[str, str] = {}
-    for file, md5 in map_in_order(lambda file: (file, _stream(sources[file], target / file)), inspection.files):
-        hashes[file] = md5
-        if (target / file).stat().st_size != inspection.files[file]:
-            raise AddError(f"{sources[file]}: changed while it was being copied; try again when nothing writes there")
-        progress("copying", file, inspection.files[file], inspection.size)
+        (stage / name / parent).mkdir(parents=True, exist_ok=True)
+    hashes = _hashes(sources, inspection, progress, stage / name)
     progress("tracking", name, 0, 0)
     dvc(stage, "add", name)
     digest = read_dvc_file(stage / f"{name}.dvc")["outs"][0]["md5"]
     if digest != folder_md5(hashes):
         raise AddError(f"{name}: DVC hashed {digest}, the files copied are {folder_md5(hashes)}; does .dvcignore hide some of them?")
-    return hashes
 
 
 def _stream(source: Path, target: Path | None) -> str:
@@ -365,11 +336,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Write card name and title into a `.dvc` file, the rest unchanged.
-
-    Args:
-        skipped: note in the file that problems were let pass.
-    """
+    """Write card name and title into a `.dvc` file, the rest unchanged."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -402,7 +369,9 @@ def _publish(
     hidden, record = data / ".gitignore", data / f"{name}.dvc"
     old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record, *rewritten)}
     try:
-        _hide_from_git(hidden, name)
+        lines = hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else []
+        if f"/{name}" not in lines:
+            atomic.write_text(hidden, "".join(f"{line}\n" for line in [*lines, f"/{name}"]))
         _write_cards(rewritten)
         atomic.publish(stage / f"{name}.dvc", record)
         atomic.publish(stage / name, target)
@@ -420,11 +389,7 @@ def _publish(
 
 
 def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
-    """Return whether `target` has the MD5 `recorded`; AddError if its change is not cached.
-
-    Raises:
-        AddError: it is another one that is kept nowhere.
-    """
+    """Return whether `target` has the MD5 `recorded`; AddError if its change is not cached."""
     with open_repo(root) as repo:
         now = hash_path(root, target, repo)
     if now is not None and now != recorded and not holds(cache_folder(root), now):
@@ -436,18 +401,8 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """Check out the recorded files unless present and unaltered; return `Added` (unchanged).
-
-    Raises:
-        AddError: the altered files are kept nowhere else, or the checkout fails.
-    """
+    """Check out the recorded files unless present and unaltered; return `Added` (unchanged)."""
     assert before.md5 is not None
     if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
     return Added(before, "unchanged", before.md5, inspection)
-
-
-def _hide_from_git(file: Path, name: str) -> None:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    if f"/{name}" not in lines:
-        atomic.write_text(file, "".join(f"{line}\n" for line in [*lines, f"/{name}"]))

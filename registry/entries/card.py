@@ -36,27 +36,11 @@ Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "
 
 
 Rai = Literal[
-    "dataCollection",
-    "dataCollectionType",
-    "dataCollectionMissingData",
-    "dataCollectionRawData",
-    "dataCollectionTimeframe",
-    "dataImputationProtocol",
-    "dataManipulationProtocol",
-    "dataPreprocessingProtocol",
-    "dataAnnotationProtocol",
-    "dataAnnotationPlatform",
-    "dataAnnotationAnalysis",
-    "dataReleaseMaintenancePlan",
-    "personalSensitiveInformation",
-    "dataSocialImpact",
-    "dataBiases",
-    "dataLimitations",
-    "dataUseCases",
-    "annotationsPerItem",
-    "annotatorDemographics",
-    "machineAnnotationTools",
-]
+    "dataCollection", "dataCollectionType", "dataCollectionMissingData", "dataCollectionRawData", "dataCollectionTimeframe",
+    "dataImputationProtocol", "dataManipulationProtocol", "dataPreprocessingProtocol", "dataAnnotationProtocol", "dataAnnotationPlatform",
+    "dataAnnotationAnalysis", "dataReleaseMaintenancePlan", "personalSensitiveInformation", "dataSocialImpact", "dataBiases",
+    "dataLimitations", "dataUseCases", "annotationsPerItem", "annotatorDemographics", "machineAnnotationTools",
+]  # fmt: skip
 """Croissant's properties of responsible AI, http://mlcommons.org/croissant/RAI/1.0."""
 
 UNVERIFIED = "its card's list of files was not compared with a release; files that it does not expect are reported"
@@ -235,7 +219,7 @@ class Card(_Strict):
     layout: tuple[Files, ...] = Field((), strict=False)
     """The official files. Only these are taken; empty for what is generated."""
     splits: dict[str, Split] = Field(default_factory=dict)
-    digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    digests: dict[Pattern, _SHA256] = Field(default_factory=dict)
     """SHA-256 of official files known byte for byte."""
     fetch: Fetch | None = None
     """Addresses for `qualm fetch`; None = by hand."""
@@ -295,7 +279,7 @@ def new_cards_folder() -> Path:
 
 def card_names(folder: Path | None = None) -> list[str]:
     """Return the sorted names of all cards, or of those in `folder`."""
-    return sorted({p.stem for one in _card_folders(folder) for p in one.glob("*.yaml")})
+    return sorted({p.stem for one in ((folder,) if folder else folders()) for p in one.glob("*.yaml")})
 
 
 def load_all_cards(folder: Path | None = None) -> list[Card]:
@@ -304,35 +288,24 @@ def load_all_cards(folder: Path | None = None) -> list[Card]:
     names = card_names(folder)
     for name in names:
         try:
-            cards.append(_load_card(name, names, folder))
+            cards.append(load_card(name, folder, names))
         except CardError as error:
             warn(str(error))
     return cards
 
 
-def load_card(name: str, folder: Path | None = None) -> Card:
-    """Return the checked card of this name; CardError for none, two or an invalid one.
-
-    Raises:
-        CardError: no such card (with the nearest name), two of that name, or every problem of its file.
-    """
-    return _load_card(name, card_names(folder), folder)
-
-
-def _load_card(name: str, names: Sequence[str], folder: Path | None) -> Card:
+def load_card(name: str, folder: Path | None = None, names: Sequence[str] | None = None) -> Card:
+    """Return the checked card of this name; CardError for none, two or an invalid one."""
+    names = card_names(folder) if names is None else names
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)
         there = f"there are: {', '.join(names) or 'none'}" if len(names) <= MAX_NAMED else "`qualm data ls` lists those there are"
         hint = f"did you mean '{near[0]}'?" if near else f"{there}; `qualm data new {name} --from FOLDER` writes one for data of your own"
         raise CardError(f"no card named '{name}'; {hint}")
-    path, *others = (path for one in _card_folders(folder) if (path := one / f"{name}.yaml").is_file())
+    path, *others = (path for one in ((folder,) if folder else folders()) if (path := one / f"{name}.yaml").is_file())
     if others:
         raise CardError(f"{others[0]} has the same name as {path}; rename it")
     return read_card(path)
-
-
-def _card_folders(folder: Path | None) -> tuple[Path, ...]:
-    return folders() if folder is None else (folder,)
 
 
 @cache

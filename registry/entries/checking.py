@@ -39,9 +39,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
 
     Args:
         source: the official files; None for a generator.
-        card: names the adapter and its arguments.
         args: others, before the card's.
-        progress: receives the number of samples now and then.
 
     Raises:
         CardError: no adapter, a missing argument, or no folder of files.
@@ -133,7 +131,6 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
 
     Args:
         names: what was asked for; names of entries among them are left alone.
-        aside: set what is damaged aside.
 
     Raises:
         EntryError: no dvc.lock records such results.

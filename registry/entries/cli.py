@@ -6,7 +6,7 @@ Importing this module loads neither DVC nor pyarrow; each command loads what it 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -107,22 +107,13 @@ def show(
 @app.command()
 def add(
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="What to call the entry: registry/data/NAME.",
-            autocompletion=completion.data,
-        ),
+        str, typer.Argument(metavar="NAME", help="What to call the entry: registry/data/NAME.", autocompletion=completion.data)
     ],
     source: Annotated[
         str, typer.Option("--from", metavar="PATH|URL@REV", help="A folder, a zip or tar archive, or a git repository at a revision.")
     ],
     card: Annotated[
-        str | None,
-        typer.Option(
-            help="The card to check against; the entry's own name if not given.",
-            autocompletion=completion.cards,
-        ),
+        str | None, typer.Option(help="The card to check against; the entry's own name if not given.", autocompletion=completion.cards)
     ] = None,
     skip_bad: Annotated[
         bool,
@@ -179,8 +170,7 @@ def new(
         typer.Option(help="image_table, coco_folder or vlmevalkit_tsv; by the files if not given.", autocompletion=completion.adapters),
     ] = None,
     assignments: Annotated[
-        list[str] | None,
-        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
+        list[str] | None, typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'.")
     ] = None,
     title: Annotated[str, typer.Option(help="Its title.")] = "",
     licence: Annotated[str, typer.Option(help="Its licence.")] = "",
@@ -346,13 +336,3 @@ def verify(
             print(say.NOTHING_TO_VERIFY)
     if not all(v.good for v in verdicts.values()):
         raise typer.Exit(1)
-
-
-def main() -> NoReturn:
-    """Run `qualm data` alone: `python -m qualm.registry.entries.cli`."""
-    app()
-    raise SystemExit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -70,11 +70,8 @@ def compare(
     """Return the changes from `old` to `new` in files and samples, read by an adapter.
 
     Args:
-        old: the first version.
-        new: the second.
         options: parameters of the adapter, `NAME=VALUE`, over the card's own.
         beneath: folder for laying out old versions; made if missing.
-        progress: shown to the user.
 
     Raises:
         EntryError: a file of a version is in no store here.
@@ -85,10 +82,8 @@ def compare(
     if not files:
         return VersionDifferences(files, Changes(same=0), "the files are the same")
     try:
-        return VersionDifferences(
-            files,
-            _changes(_digests_by_sample(old, options, beneath, progress), _digests_by_sample(new, options, beneath, progress), _fields),
-        )
+        before, after = (_digests_by_sample(version, options, beneath, progress) for version in (old, new))
+        return VersionDifferences(files, _changes(before, after, _fields))
     except AdapterError as error:
         return VersionDifferences(files, None, str(error))
 
@@ -114,15 +109,11 @@ def _digests_by_sample(version: Version, options: Sequence[str], beneath: Path, 
                 pictures[item.image_id] = _digest(item.data)
                 continue
             digests = [_digest(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
-            picture_digest = _joint_digest([pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)])
-            digests_by_sample[item.sample_id] = b"".join([*digests, picture_digest])
+            shown = [pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)]
+            digests_by_sample[item.sample_id] = b"".join([*digests, shown[0] if len(shown) == 1 else _digest(b"".join(shown))])
             if len(digests_by_sample) % _EVERY == 0:
                 progress(version.label, len(digests_by_sample))
     return digests_by_sample
-
-
-def _joint_digest(digests: Sequence[bytes]) -> bytes:
-    return digests[0] if len(digests) == 1 else _digest(b"".join(digests))
 
 
 def _stored_records(version: Version) -> Iterator[Image | Sample]:

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import hashlib
 import shutil
-import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -58,18 +57,12 @@ def client(timeout: float = 30) -> httpx.Client:
     return httpx.Client(follow_redirects=True, timeout=limits, verify=_tls_context(), event_hooks={"request": [_only_https]})
 
 
-@cache
-def _tls_context() -> ssl.SSLContext:
-    """Return the trusted certificates, read once: that takes a tenth of a second."""
-    return httpx.create_ssl_context()
+_tls_context = cache(httpx.create_ssl_context)
+"""Returns the trusted certificates, read once: that takes a tenth of a second."""
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Ask the server for a file's size in bytes; None if unknown; add mute hosts to `silent`.
-
-    Args:
-        silent: hosts that did not answer; they are not asked again, and another one is added.
-    """
+    """Ask the server for a file's size in bytes; None if unknown; add mute hosts to `silent`."""
     host = httpx.URL(file.url).host
     if host in silent:
         return None
@@ -99,17 +92,7 @@ def safe_path(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Download or resume a file unless there, verify it, return its SHA-256; else FetchError.
-
-    Args:
-        file: what, and from where.
-        folder: beneath which it is written.
-        web: to ask through.
-        progress: told its name and the bytes that came.
-
-    Raises:
-        FetchError: it cannot be had, or is another file than it should be.
-    """
+    """Download or resume a file unless there, verify it, return its SHA-256; else FetchError."""
     target = safe_path(folder, file.name)
     try:
         if target.exists():
@@ -188,8 +171,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
                 if file.size is not None and come > file.size:
                     raise FetchError(
                         f"{file.url}: more than the {file.size:,} bytes that were announced; the download was stopped. Try again, and if "
-                        "it "
-                        "stays so, compare the file at its source with the card"
+                        "it stays so, compare the file at its source with the card"
                     )
                 handle.write(chunk)
                 progress(file.name, len(chunk))
@@ -243,11 +225,8 @@ def verified(file: RemoteFile, target: Path) -> str:
 
 
 def _blob(path: Path, size: int) -> str:
-    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with path.open("rb") as handle:
-        while chunk := handle.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, lambda: hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)).hexdigest()
 
 
 def need_room(folder: Path, size: int) -> None:

@@ -74,11 +74,12 @@ class Entry:
         """Return the command that brings its files here; "" if none is needed or possible."""
         file = DATA / f"{self.name}.dvc"
         card = f" --card {self.card}" if self.card not in (None, self.name) else ""
+        is_fetched = self.sound_card is not None and self.sound_card.fetch is not None
         return {
             "cache": f"dvc checkout {file}",
             "remote": f"dvc pull {file}",
             "missing": f"qualm data add {self.name} --from PATH{card}",
-            "not added": f"qualm fetch --data {self.name}" if self._fetched else f"qualm data add {self.name} --from PATH",
+            "not added": f"qualm fetch --data {self.name}" if is_fetched else f"qualm data add {self.name} --from PATH",
         }.get(self.where, "")
 
     @property
@@ -87,10 +88,6 @@ class Entry:
         if not (command := self.get):
             return ""
         return f"`{command}`, or `dvc push` where its files still are" if self.where == "missing" else f"`{command}`"
-
-    @property
-    def _fetched(self) -> bool:
-        return self.sound_card is not None and self.sound_card.fetch is not None
 
     @cached_property
     def details(self) -> Card | None:
@@ -118,11 +115,7 @@ def entries(root: Path) -> list[Entry]:
 
 
 def find(root: Path, name: str) -> Entry:
-    """Return the entry, or untracked card, of this name; EntryError if none or broken.
-
-    Raises:
-        EntryError: there is none, with the nearest name; or its DVC file is broken.
-    """
+    """Return the entry, or untracked card, of this name; EntryError if none or broken."""
     import difflib
 
     by_name = {e.name: e for e in entries(root)}
@@ -153,16 +146,8 @@ def _read(root: Path, file: Path) -> Entry:
         for dep in raw.get("deps") or []:
             if "repo" in dep:
                 origin = f"{dep['repo']['url']}@{dep['repo'].get('rev') or dep['repo'].get('rev_lock')}"
-        return Entry(
-            root,
-            file.stem,
-            meta.get("card") or file.stem,
-            out["md5"],
-            out.get("size"),
-            out.get("nfiles"),
-            origin,
-            bool(meta.get("skip_bad")),
-        )
+        card, skipped = meta.get("card") or file.stem, bool(meta.get("skip_bad"))
+        return Entry(root, file.stem, card, out["md5"], out.get("size"), out.get("nfiles"), origin, skipped)
     except DvcStateError as error:
         raise EntryError(str(error)) from error
     except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -218,8 +203,7 @@ def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
     """Return {file: recorded MD5}: `hashes` if they match, else a store's list; None without."""
     if folder_md5(hashes) == entry.md5:
         return hashes
-    remote = local_remote(entry.root)
-    for store in (cache_folder(entry.root), remote):
+    for store in (cache_folder(entry.root), local_remote(entry.root)):
         if store is not None and entry.md5 is not None and (files := listing(store, entry.md5)) is not None:
             return files
     return None

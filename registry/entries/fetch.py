@@ -3,7 +3,6 @@
 import fnmatch
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,13 +71,9 @@ def plan(
     """Return what to download for an entry, requesting listings only; else FetchError.
 
     Args:
-        card: says where the files are.
         uses: for each dataset of the spec that reads the entry, its adapter's arguments.
         missing_files: for a spec that asks few of the questions. Used if the card has addresses of single files.
         upgrade: take the newest commit of the branch instead of the pinned one.
-
-    Raises:
-        FetchError: the card names no address, or the hub does not answer.
     """
     if not SLUG.fullmatch(name):
         raise FetchError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")
@@ -158,7 +153,8 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     """
     name, source, home = plan.name, plan.card.fetch, root / FOLDER / plan.name
     assert source is not None
-    with _hold_lock(root, name):
+    busy = FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")
+    with ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock").hold(busy):
         home.mkdir(parents=True, exist_ok=True)
         paths = [(safe_path(home / _download_folder(source, file.name), file.name), file.size or 0) for file in plan.files]
         need_room(home, sum(max(0, size - bytes_so_far(path)) for path, size in paths if not path.exists()))
@@ -197,10 +193,7 @@ def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return the file to download for each sequence of alternative paths; else FetchError.
-
-    Raises FetchError for a file without an address.
-    """
+    """Return the file to download for each sequence of alternative paths; else FetchError."""
     files = {}
     for places in wanted:
         found = next(((path, one) for path in places for pattern, one in source.single.items() if fnmatch.fnmatchcase(path, pattern)), None)
@@ -267,14 +260,3 @@ def _target(card: Card, members: Members, member: str) -> str | None:
     parts = member.removeprefix(strip).split("/")
     names = (prefix + "/".join(parts[first:]) for first in range(min(len(parts), MAX_OUTER_FOLDERS + 1)))
     return next((name for name in names if is_named(card, name)), None)
-
-
-@contextmanager
-def _hold_lock(root: Path, name: str) -> Iterator[None]:
-    lock = ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock")
-    if not lock.acquire():
-        raise FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")
-    try:
-        yield
-    finally:
-        lock.release()

@@ -31,13 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """Return the changed counts of a user's card; [] if anything else differs too.
-
-    Args:
-        folder: with the files.
-        card: what they were.
-        path: the card's file.
-    """
+    """Return the changed counts of a user's card; [] if anything else differs too."""
     if not textfiles.is_file(path) or not textfiles.read_text(path).startswith(MARK):
         return []
     layout = tuple(rule.model_copy(update={"count": None}) for rule in card.layout)

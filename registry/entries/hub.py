@@ -34,7 +34,6 @@ class Listing:
 
     commit: str
     files: list[RemoteFile]
-    """Files that match the request."""
     others: int
     """Number of other files in the repository."""
     licence: str
@@ -52,11 +51,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return the files (maybe none) of a hub repository that fit `patterns`; else FetchError.
-
-    Raises:
-        FetchError: there is none, or the hub does not answer.
-    """
+    """Return the files (maybe none) of a hub repository that fit `patterns`; else FetchError."""
     try:
         from huggingface_hub import HfApi, get_token, hf_hub_url
     except ImportError:
@@ -90,10 +85,7 @@ def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dat
 
 
 def model_listing(repo: str, revision: str) -> Listing:
-    """Return the files that transformers needs of a hub model; FetchError if no safetensors.
-
-    Raises FetchError if it has no safetensors weights.
-    """
+    """Return the files that transformers needs of a hub model; FetchError if no safetensors."""
     patterns = [rule.files for rule in load_card("transformers_model").layout] + [*CODE]
     found = listing(repo, revision, patterns, "model")
     files = [file for file in found.files if not file.name.startswith(CONSOLIDATED)]
@@ -106,10 +98,7 @@ def model_listing(repo: str, revision: str) -> Listing:
 
 
 def model_commit(root: Path, repo: str, revision: str | None) -> str:
-    """Return the commit of a model's revision: itself, the pinned one, or the newest.
-
-    Raises FetchError if there is none.
-    """
+    """Return the commit of a model's revision: itself, the pinned one, or the newest."""
     asked = revision or BRANCH
     if COMMIT.fullmatch(asked):
         return asked
@@ -139,9 +128,6 @@ def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bo
     Args:
         bars: show huggingface_hub's progress bars.
         fetched: told the name and size of each file that is here.
-
-    Raises:
-        FetchError: a file cannot be had, or is another one than the hub announced.
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.utils import disable_progress_bars, enable_progress_bars  # type: ignore[attr-defined]

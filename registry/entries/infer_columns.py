@@ -55,17 +55,7 @@ MAX_SLICE_LENGTH = 40
 LIST_COLUMNS = ("images", "image_paths", "pictures", "photos", "imgs")
 NAMES = {
     "image": (
-        "image",
-        "image_path",
-        "img",
-        "picture",
-        "photo",
-        "file_name",
-        "filename",
-        "file",
-        "path",
-        "image_file",
-        "img_path",
+        *("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path"),
         *LIST_COLUMNS,
     ),
     "question": ("question", "query", "prompt", "instruction", "text", "problem"),
@@ -106,16 +96,7 @@ class Proposal:
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
-    """Return the likeliest adapter and arguments for a folder; NewCardError if none.
-
-    Args:
-        folder: with the data.
-        adapter: what reads it, where that is known.
-        files: split -> path or pattern, where that is known.
-
-    Raises:
-        NewCardError: no adapter reads what it holds, or its columns are ambiguous.
-    """
+    """Return the likeliest adapter and arguments for a folder; NewCardError if none."""
     listed = list_names(folder)
     reader = adapter or _adapter(folder, listed)
     notes: list[str] = []
@@ -268,7 +249,7 @@ def _first_records(folder: Path, adapter: str, files: Mapping[str, str]) -> list
     records: list[tuple[str, dict[str, Any]]] = []
     try:
         for split, _, path in files_by_split(folder, files):
-            read = _coco if adapter == "coco_folder" else _columnar if path.suffix.lower() in COLUMNAR else _table
+            read = _coco if adapter == "coco_folder" else _table
             records += [(split, record) for record in islice(read(path), HEAD)]
     except AdapterError as error:
         raise NewCardError(str(error)) from error
@@ -279,6 +260,9 @@ def _first_records(folder: Path, adapter: str, files: Mapping[str, str]) -> list
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
     lenient = AdapterContext(path.parent, bad=lambda error: None)  # only a proposal: errors are reported when the data are read
+    if path.suffix.lower() in COLUMNAR:
+        yield from (row for _, row in parquet_rows(path, context=lenient))
+        return
     if path.suffix.lower() in (".csv", ".tsv"):
         yield from (row for _, row in read_rows(path, "a table of questions", context=lenient))
         return
@@ -286,10 +270,6 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(record, dict):
             raise NewCardError(f"{where}: expected an object of keys, got {record!r:.60}")
         yield record
-
-
-def _columnar(path: Path) -> Iterator[dict[str, Any]]:
-    yield from (row for _, row in parquet_rows(path, context=AdapterContext(path.parent, bad=lambda error: None)))
 
 
 def _coco(path: Path) -> Iterator[dict[str, Any]]:
@@ -356,15 +336,11 @@ def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[s
     within = [n for leaf in usual_names for n in lower if n.endswith(f".{leaf}") and n.partition(".")[0] not in of_others]
     found = (lower[name] for name in (*usual_names, *in_record, *within) if name in lower)
     if key in ("answerable", "unanswerable"):
-        return next((name for name in found if _are_truth_words([r.get(name) for r in records])), None)
+        truth_words = (name for name in found if all(str(r.get(name)).strip().lower().removesuffix(".0") in TRUTH for r in records))
+        return next(truth_words, None)
     if key in ("id", "category"):
         return next((name for name in found if not any(isinstance(r.get(name), list | dict) for r in records)), None)
     return next(found, None)
-
-
-def _are_truth_words(values: Sequence[Any]) -> bool:
-    """Return whether all values are words for true or false ("yes", "0", "1.0")."""
-    return all(str(v).strip().lower().removesuffix(".0") in TRUTH for v in values)
 
 
 def _image_columns(records: Sequence[Mapping[str, Any]], columns: Sequence[str], usual: str | None) -> str | list[str] | None:

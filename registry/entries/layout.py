@@ -55,8 +55,6 @@ def inspect(
     """Compare a folder with a card by reading its files; return all that was found.
 
     Args:
-        folder: where the official files are.
-        card: what they should be.
         progress: told each file's name and size once it is checked, and the bytes there are to check.
         skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's, all of it listed. A
             file that the layout names without a pattern must be valid, and so must one file of each required pattern.
@@ -98,10 +96,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Yield (file, its record count, None or FormatError) pairs in the order of `rules`.
-
-    `rules` is {file: its rule}. The second is None if the format has no records, and a FormatError if the file is invalid.
-    """
+    """Yield (file, its record count, None or FormatError) pairs in the order of `rules`."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -110,13 +105,6 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
             return name, error
 
     return map_in_order(check, rules)
-
-
-def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Return (paths of a card's files in a folder, problems), without reading files."""
-    inspection = Inspection()
-    _walk(folder, card, inspection, inspection.problems)
-    return list(inspection.files), inspection.problems
 
 
 def is_named(card: Card, name: str) -> bool:
@@ -137,13 +125,8 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return the paths of the card's files; note files and faults in `inspection`, `lenient`.
-
-    Args:
-        lenient: receives the faults that `skip_bad` lets pass.
-        linked: links into DVC's cache count as files.
-    """
+def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool) -> list[str]:
+    """Return the paths of the card's files; note files and faults in `inspection`, `lenient`."""
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""
@@ -185,8 +168,7 @@ def _scan(folder: str, prefix: str, problems: list[str]) -> Iterator[tuple[str, 
         yield from _scan(entry.path, f"{prefix}{entry.name}/", problems)
 
 
-def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspection, lenient: list[str]) -> None:
-    names = list(names)
+def _layout(folder: Path, card: Card, names: list[str], inspection: Inspection, lenient: list[str]) -> None:
     for rule in card.layout:
         n = sum(1 for name in names if matches(rule.files, name))
         what = f" ({rule.about})" if rule.about else ""
@@ -198,10 +180,8 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
     shards = [name for name in names if any("*" in rule.files and matches(rule.files, name) for rule in card.layout)]
     lenient += [f"{name}: missing, although other shards of its set are here; fetch it" for name in missing_shards(shards)]
     if not names:
-        hint = _nearby_folder(folder, card)
-        inspection.problems.append(
-            f"{folder}: nothing of the layout of '{card.name}' is here" + (f"; it seems to lie in {hint}" if hint else "")
-        )
+        hint = f"; it seems to lie in {place}" if (place := _nearby_folder(folder, card)) else ""
+        inspection.problems.append(f"{folder}: nothing of the layout of '{card.name}' is here{hint}")
 
 
 def _nearby_folder(folder: Path, card: Card) -> str:
@@ -223,9 +203,8 @@ def _compare_records(path: Path, name: str, records: int | None, card: Card, ins
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         if digest != card.digests[name]:
-            inspection.problems.append(
-                f"{name}: SHA-256 {digest[:12]}… where the card has {card.digests[name][:12]}…; not the official file"
-            )
+            known = card.digests[name]
+            inspection.problems.append(f"{name}: SHA-256 {digest[:12]}… where the card has {known[:12]}…; not the official file")
     for split, expected in card.splits.items():
         if expected.files is None or not matches(expected.files, name):
             continue

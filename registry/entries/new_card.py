@@ -1,29 +1,33 @@
-"""Cards for a user's own data (`qualm data new`), tried on the data before writing."""
+"""Cards for a user's own data (`qualm data new`), tried on the data before writing, and arguments that make an entry readable."""
 
 import json
 import re
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.entries.card import SLUG, SLUG_RULE, CardError, card_names, load_card
+from qualm.registry.entries.entries import Entry
 from qualm.registry.entries.infer_columns import NewCardError, Proposal, list_names
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.options import parse_options
-from qualm.registry.plugins.registry import Parameter, Plugin, PluginError, get, load
+from qualm.registry.plugins.registry import REQUIRED, Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
 from qualm.registry.system import atomic
 from qualm.registry.text import one_line
 
 LINE_WIDTH = 130
+MAX_CANDIDATES = 20
+"""Parts of a recording that are tried as an adapter's argument."""
 NO_COLUMNS = ("images", "instruction", "answer_is", "kind", "frames", "text_only", "separator")
 """Parameters of adapters that do not name columns."""
 DESCRIPTIONS = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
@@ -52,11 +56,8 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
     args = dict(proposal.args)
     for parameter in plugin.parameters:
         name = parameter.name
-        if (
-            name in ("files", "per")
-            or (name == "answer_is" and not args.get("choices"))
-            or (name == "instruction" and args.get("question"))
-        ):
+        is_idle = (name == "answer_is" and not args.get("choices")) or (name == "instruction" and args.get("question"))
+        if name in ("files", "per") or is_idle:
             continue
         before = args.get(name, parameter.default)
         default = ", ".join(before) if isinstance(before, list) else "" if before is None else str(before)
@@ -86,14 +87,10 @@ def _columns(parameter: Parameter, typed: str, proposal: Proposal) -> Any:
     """
     several = isinstance(parameter.default, list) or (parameter.name == "image" and typed not in proposal.columns and "," in typed)
     value: Any = [part.strip() for part in typed.split(",") if part.strip()] if several else typed or None
-    _are_columns(parameter.name, value, proposal)
-    return value
-
-
-def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
     for column in value if isinstance(value, list) else [value] if value else []:
         if column not in proposal.columns:
-            raise NewCardError(f"{name}: no column {column!r}; there are: {', '.join(proposal.columns)}")
+            raise NewCardError(f"{parameter.name}: no column {column!r}; there are: {', '.join(proposal.columns)}")
+    return value
 
 
 def _helps(plugin: Plugin) -> dict[str, str]:
@@ -136,20 +133,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
 def write(
     name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
 ) -> Path:
-    """Write the card file of `name` if it is valid; return its path; else NewCardError.
-
-    Args:
-        name: of the card.
-        folder: with the data, whose files become its layout.
-        proposal: adapter and columns, which stand in a comment.
-        args: of the adapter.
-        about: title, licence, source.
-        cards: the folder of cards.
-        replace: an existing card.
-
-    Raises:
-        NewCardError: the name is not valid, or taken; or the files break the layout.
-    """
+    """Write the card file of `name` if it is valid; return its path; else NewCardError."""
     if not SLUG.fullmatch(name):
         raise NewCardError(f"'{name}' is not a valid name for a card: {SLUG_RULE}")
     path = cards / f"{name}.yaml"
@@ -228,12 +212,52 @@ def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
 def _q(value: Any) -> str:
     """Return a value as JSON that is YAML on one line."""
     # YAML ends a line at some characters that JSON leaves as they are, and allows no control characters.
-    return re.sub(
-        "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]",
-        lambda match: f"\\u{ord(match[0]):04x}",
-        json.dumps(value, ensure_ascii=False),
-    )
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _clean(text: str) -> str:
     return one_line(" ".join(text.split()))
+
+
+def options_for(entry: Entry) -> str | None:
+    """Return options that make an entry readable, " -O task=arc" or ""; None if none do."""
+    card = entry.details
+    if card is None or card.adapter is None:
+        return None
+    for args in islice(_candidates(entry, card.adapter, card.args), MAX_CANDIDATES):
+        try:
+            try_out(entry.path, card.adapter, {**card.args, **args}, 1)
+        except NewCardError:
+            continue
+        return "".join(f" -O {name}={value}" for name, value in args.items())
+    return None
+
+
+def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield {} if no parameter is required, then {parameter: task or file stem} to try.
+
+    The parameter is the single required one, or `task` if none is required. Without either, no more follows.
+    """
+    parameters = {p.name: p for p in get("datasets", adapter).parameters}
+    required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
+    if not required:
+        yield {}
+    naming = required if len(required) == 1 else ["task"] if not required and "task" in parameters else []
+    for name in naming:
+        yield from ({name: part} for part in dict.fromkeys([*_tasks(entry.path), *_stems(entry.path)]))
+
+
+def _tasks(folder: Path) -> list[str]:
+    from qualm.registry.recordings.parts import find_parts, task_of
+    from qualm.registry.recordings.record import RecordingError
+
+    try:
+        return [task_of(part, None) for part in find_parts(folder)]
+    except RecordingError:
+        return []
+
+
+def _stems(folder: Path) -> list[str]:
+    names = (PurePosixPath(name) for name in list_names(folder))
+    return sorted({name.stem for name in names if not is_image_name(name.name)})

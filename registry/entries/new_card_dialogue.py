@@ -26,13 +26,7 @@ SHOWN = 3
 def new_card(
     name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
-    """Run `qualm data new`: propose, ask, show samples, write the card.
-
-    Args:
-        about: title, licence and source, asked for where empty.
-        yes: ask nothing, take the proposals.
-        force: overwrite an existing card.
-    """
+    """Run `qualm data new`: propose, ask, show samples, write the card."""
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")

@@ -182,7 +182,7 @@ def report(added: Added) -> None:
 
 def next_commands(added: Added) -> list[str]:
     """Return the commands to run after adding an entry, in order."""
-    from qualm.registry.entries.adapter_options import options_for
+    from qualm.registry.entries.new_card import options_for
     from qualm.registry.system.dvc_files import has_default_remote
 
     entry, old = added.entry, (added.previous or "")[:10]
@@ -296,11 +296,7 @@ def print_difference(old: Version, new: Version, comparison: VersionDifferences)
 
 
 def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
-    """Print whether an entry or a spec's results are as recorded, what is not, and the remedy.
-
-    Args:
-        aside: damaged files were set aside.
-    """
+    """Print whether an entry or a spec's results are as recorded, what is not, and the remedy."""
     print((say.AS_RECORDED if verdict.good else say.NOT_AS_RECORDED).format(name=name, n=verdict.checked))
     for what in ("damaged", "missing", "extra"):
         for file in getattr(verdict, what):

@@ -41,11 +41,7 @@ def keys_of_entries() -> dict[str, list[str]]:
 
 
 def cited_entries(keys: Iterable[str], by: str) -> dict[str, str]:
-    """Return {key: BibTeX entry} for keys or BibTeX texts of `CITES`; else CitationError.
-
-    Raises:
-        CitationError: an unknown key, or text that is no entry.
-    """
+    """Return {key: BibTeX entry} for keys or BibTeX texts of `CITES`; else CitationError."""
     entries: dict[str, str] = {}
     for key in keys:
         if key.lstrip().startswith("@"):
@@ -82,11 +78,7 @@ class _Block:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return {key: BibTeX entry}, the first of each key, @string expanded; else BibtexError.
-
-    Raises:
-        BibtexError: an entry without a key, or one that does not end.
-    """
+    """Return {key: BibTeX entry}, the first of each key, @string expanded; else BibtexError."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     entries: dict[str, str] = {}
     abbreviations: dict[str, str] = {}

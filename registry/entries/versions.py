@@ -80,11 +80,7 @@ class Version:
 
 
 def find_version(root: Path, text: str) -> Version:
-    """Return the version that "NAME@REVISION" or "NAME" names; else EntryError.
-
-    Raises:
-        EntryError: no such entry, path, revision or digest, or its list of files is in no store here.
-    """
+    """Return the version that "NAME@REVISION" or "NAME" names; else EntryError."""
     whole = _working(root, text)
     if whole is not None:
         return whole

@@ -44,11 +44,7 @@ def is_archive(path: Path) -> bool:
 
 
 def check_zip(path: Path) -> int:
-    """Read a zip's members without unpacking; return their number, or raise ArchiveError.
-
-    Raises:
-        ArchiveError: it is damaged, or has members that `unpack` refuses.
-    """
+    """Read a zip's members without unpacking; return their number, or raise ArchiveError."""
     members = list(_check_members(path, None))
     try:
         with zipfile.ZipFile(path) as archive:
@@ -70,8 +66,6 @@ def unpack(
     """Unpack wanted members into the empty `folder`; return unwanted names; else ArchiveError.
 
     Args:
-        path: a zip or tar archive.
-        progress: receives each member's name and size.
         skip: receives members that are refused, which are then left out; None refuses the whole.
         is_wanted: says whether a member of this name is wanted.
 
@@ -134,16 +128,12 @@ class _Claims:
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
     """Yield an archive's valid files once all are checked; pass faults to `skip`, or raise."""
     try:
-        with _open(path) as archive:
+        with zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path) as archive:
             claims = _Claims(path.stat().st_size)
             members, problems = _zip(archive, claims) if isinstance(archive, zipfile.ZipFile) else _tar(archive, claims)
             yield from _valid_members(members, problems, skip)
     except _DAMAGED as error:
         raise ArchiveError(f"not a whole archive: {error}; fetch it again") from error
-
-
-def _open(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
-    return zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path)
 
 
 def _valid_members(members: list[_Member], problems: list[str], skip: Callable[[str], None] | None) -> Iterator[_Member]:

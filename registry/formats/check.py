@@ -10,32 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import pictures
-from qualm.registry.formats.archives import FREE, RATIO
+from qualm.registry.formats.archives import FREE, RATIO, ArchiveError, check_zip
 from qualm.registry.formats.columnar import ColumnarError, read_rows
 from qualm.registry.formats.json_stream import JsonStreamError, count, lines, not_utf8
 from qualm.registry.formats.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".pkl": "pickle",
-    ".pickle": "pickle",
-    ".safetensors": "safetensors",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "text",
-    ".md": "text",
-    ".zip": "zip",
+    **{f".{name}": name for name in ("json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "csv", "zip")},
+    **{".ndjson": "jsonl", ".pkl": "pickle", ".tsv": "csv", ".txt": "text", ".md": "text"},
 }
 """Suffix -> format of files whose card does not say; images have those of `pictures.suffixes`."""
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml")
-_LFS = b"version https://git-lfs.github.com/spec/"
-
-
 MANY_ROWS, BATCH = 1_000_000, 64 * 2**20
 """Beyond so many rows, each takes a byte of its Parquet file; a batch of them holds at most so many bytes of a column."""
 MAX_LINES = 5
@@ -59,10 +45,6 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
 
     Args:
         form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
-        linked: it may be a link.
-
-    Raises:
-        FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or of another format.
     """
     form = form or BY_SUFFIX.get(path.suffix.lower()) or ("image" if pictures.is_image_name(path.name) else "any")
     try:
@@ -83,7 +65,7 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
 def _check_head(head: bytes, form: str) -> None:
     if not head:
         raise FormatError("empty file; fetch it again")
-    if head.startswith(_LFS):
+    if head.startswith(b"version https://git-lfs.github.com/spec/"):
         raise FormatError("a Git LFS pointer, not the file itself; run `git lfs pull` in the source and add again")
     if form not in ("text", "any") and head.lstrip().lower().startswith(_HTML):
         raise FormatError(f"a web page, not {form}: the download met a login or error page; fetch it again")
@@ -212,9 +194,8 @@ def _text(path: Path) -> int:
             while chunk := handle.read(1 << 20):
                 text = decoder.decode(chunk)
                 if "\0" in text:
-                    raise FormatError(
-                        f"not text: line {lines + 1 + text[: text.index(chr(0))].count(chr(10)):,} has a NUL byte; fetch it again"
-                    )
+                    line = lines + 1 + text.partition("\0")[0].count("\n")
+                    raise FormatError(f"not text: line {line:,} has a NUL byte; fetch it again")
                 lines, last = lines + text.count("\n"), text[-1:] or last
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
@@ -223,8 +204,6 @@ def _text(path: Path) -> int:
 
 
 def _zip(path: Path) -> int:
-    from qualm.registry.formats.archives import ArchiveError, check_zip
-
     try:
         return check_zip(path)
     except ArchiveError as error:

@@ -38,11 +38,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
     """Yield {column: value} per row, short floats as short decimals (0.1); else ColumnarError.
 
     Args:
-        path: the file, Parquet or Arrow by its suffix.
         columns: to read; of Parquet also fields of structs (`doc.query`). None reads all.
-
-    Raises:
-        ColumnarError: the file is damaged, has a column twice, or unpacks to more than is read.
     """
     number = [0]
     with _explain_errors(path, number):

@@ -39,25 +39,14 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (frame index, image bytes) of up to `n` evenly spaced frames; else FramesError.
-
-    Args:
-        path: of the file or folder.
-        n: how many at most.
-
-    Raises:
-        FramesError: it holds no frames, is damaged or too large, or a film's decoder is not installed.
-    """
+    """Return (frame index, image bytes) of up to `n` evenly spaced frames; else FramesError."""
     if path.is_dir():
         return _folder_frames(path, n)
     return _film_frames(path, n) if path.suffix.lower() in FILMS else frames_of_animation(path.read_bytes(), n)
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError.
-
-    Raise FramesError if it has too many frames or cannot be decoded.
-    """
+    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError."""
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -89,19 +78,12 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError.
-
-    Raise FramesError if it has no frames, too many or too large ones, or cannot be decoded.
-
-    PyAV decodes them. Frames are counted by decoding, since headers misstate lengths.
-    """
+    """Return (frame index, PNG bytes) of up to `n` evenly spaced frames; else FramesError."""
     try:
         import av
     except ImportError:
-        raise FramesError(
-            "films are decoded by PyAV, which is not installed: `pip install 'qualm-bench[video]'`; or give an animated image or a "
-            "folder of frames"
-        ) from None
+        line = "films are decoded by PyAV, which is not installed: `pip install 'qualm-bench[video]'`"
+        raise FramesError(f"{line}; or give an animated image or a folder of frames") from None
     try:
         total = sum(1 for _ in _decode_frames(av, path))
         places_taken = set(frame_positions(total, n))

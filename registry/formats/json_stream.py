@@ -35,11 +35,7 @@ class BadTextError(JsonStreamError):
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object's (key, value) pairs as dict; ValueError if a key repeats.
-
-    Raises:
-        ValueError: a key occurs twice.
-    """
+    """Return a JSON object's (key, value) pairs as dict; ValueError if a key repeats."""
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
@@ -75,11 +71,9 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     """Yield (line number, record) of a JSON list or JSON Lines; `under`: of that key's list.
 
     Args:
-        path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        bad: called with lines that are not valid JSON, and with values that hold half of a surrogate pair; both are
-            then left out. None raises. A
-            broken list has nothing behind its break, so it is always raised.
+        bad: called with lines that are not valid JSON, and with values that hold half of a surrogate pair; both are then left out. None
+            raises. A broken list has nothing behind its break, so it is always raised.
 
     Raises:
         JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
@@ -270,11 +264,7 @@ class _Reader:
             self._more(at_end)
 
     def value(self) -> Any:
-        """Consume and return the next JSON value; BadTextError for half a surrogate.
-
-        Raises:
-            BadTextError: it has half of a surrogate pair; the reader stands behind it then.
-        """
+        """Consume and return the next JSON value; BadTextError for half a surrogate."""
         self.peek()
         line = self.line()
         value, begin = self._decoded()

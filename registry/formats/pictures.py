@@ -96,11 +96,7 @@ def suffix_of(data: bytes) -> str:
 
 
 def to_displayable(data: bytes) -> bytes:
-    """Return image bytes that browsers show as models see them: `data`, or a PNG.
-
-    Raises:
-        PictureError: it cannot be decoded.
-    """
+    """Return image bytes that browsers show as models see them: `data`, or a PNG."""
     head = facts(data)
     if head.format in ("JPEG", "PNG", "GIF", "WEBP") and not head.transparent and head.frames == 1:
         return data
@@ -144,7 +140,6 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
     followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.
 
     Args:
-        data: the file.
         max_pixels: pixels at most; None = what Pillow takes for an attack.
         draft: a JPEG may be decoded in grey, at the smallest of its scales that is no smaller than this.
 
@@ -152,12 +147,15 @@ def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] |
         HugePictureError: it has more pixels.
         PictureError: it cannot be decoded, or its levels have no known scale.
     """
+    from PIL.ImageOps import exif_transpose
+
     with open_image(io.BytesIO(data)) as picture:
         if max_pixels is not None and picture.width * picture.height > max_pixels:
             raise HugePictureError(f"{picture.width} × {picture.height}")
         if draft is not None:
             picture.draft("L", draft)
-        _apply_orientation(picture)
+        with suppress(Exception):  # a bad orientation is ignored; bad pixels are met when they are read next
+            exif_transpose(picture, in_place=True)
         return as_rgb(picture)
 
 
@@ -174,22 +172,14 @@ def perceptual_hash(data: bytes) -> int | None:
 
 
 def facts(data: bytes) -> Facts:
-    """Return the facts in an image file's head, without decoding; else PictureError.
-
-    Raises:
-        PictureError: it is not an image, or a huge one.
-    """
+    """Return the facts in an image file's head, without decoding; else PictureError."""
     with open_image(io.BytesIO(data)) as picture:
         frames = int(getattr(picture, "n_frames", 1))
         return Facts(picture.format or "", picture.width, picture.height, picture.has_transparency_data, frames)
 
 
 def check(path: Path) -> None:
-    """Decode an image file to its end; PictureError if damaged, cut or too large.
-
-    Raises:
-        PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
-    """
+    """Decode an image file to its end; PictureError if damaged, cut or too large."""
     with open_image(path) as picture:
         _need_scale(picture)
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made
@@ -248,14 +238,6 @@ def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
         raise PictureError(line or type(error).__name__) from error
 
 
-def _apply_orientation(picture: Image) -> None:
-    """Rotate an image upright in place by its EXIF orientation; ignore a bad one."""
-    from PIL.ImageOps import exif_transpose
-
-    with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next
-        exif_transpose(picture, in_place=True)
-
-
 def _need_scale(picture: Image) -> None:
     """Raise PictureError for 32-bit levels except in PGM, since their scale is unknown."""
     if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):
@@ -264,11 +246,7 @@ def _need_scale(picture: Image) -> None:
 
 
 def as_rgb(picture: Image) -> Image:
-    """Return an opened image's current frame as 8-bit RGB on white; else PictureError.
-
-    Raises:
-        PictureError: its levels have no known scale.
-    """
+    """Return an opened image's current frame as 8-bit RGB on white; else PictureError."""
     import numpy as np
     import PIL.Image
 

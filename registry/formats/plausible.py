@@ -114,11 +114,9 @@ def probability(value: Any) -> float | ImplausibleReason:
     floats = finite([value])
     if isinstance(floats, ImplausibleReason):
         return floats
-    return (
-        min(max(floats[0], 0.0), 1.0)
-        if -ROUNDING_TOLERANCE <= floats[0] <= 1 + ROUNDING_TOLERANCE
-        else ImplausibleReason(f"a probability of {floats[0]!r}")
-    )
+    if -ROUNDING_TOLERANCE <= floats[0] <= 1 + ROUNDING_TOLERANCE:
+        return min(max(floats[0], 0.0), 1.0)
+    return ImplausibleReason(f"a probability of {floats[0]!r}")
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
@@ -146,9 +144,8 @@ def finite(values: Any) -> list[float] | ImplausibleReason:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return ImplausibleReason(f"not a number: {value!r:.40}")
         if isinstance(value, int) and value.bit_length() > 1000:
-            return ImplausibleReason(
-                f"not finite: a number of {len(str(abs(value))) if value.bit_length() < 10_000 else 'thousands of'} digits"
-            )
+            digits = len(str(abs(value))) if value.bit_length() < 10_000 else "thousands of"
+            return ImplausibleReason(f"not finite: a number of {digits} digits")
         if not math.isfinite(value):
             return ImplausibleReason(f"not finite: {value!r}")
     return [float(value) for value in values]

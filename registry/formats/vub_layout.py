@@ -47,11 +47,7 @@ def output_folder(source: Path) -> Path:
 
 
 def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
-    """Return all records of model `run` on a dataset, in file order; else LayoutError.
-
-    Raises:
-        LayoutError: no such file, or not a list of such records.
-    """
+    """Return all records of model `run` on a dataset, in file order; else LayoutError."""
     for name in (run, dataset):
         if not _NAME.fullmatch(name):
             raise LayoutError(f"{source}: '{name}': expected a plain name of letters, digits, '.', '_' and '-'")

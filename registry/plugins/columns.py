@@ -53,11 +53,7 @@ def mark_of(column: str) -> str | None:
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {positional parameter: column that it reads, None if none}; else PluginError.
-
-    Raises:
-        PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
-    """
+    """Return {positional parameter: column that it reads, None if none}; else PluginError."""
     declared = plugin.declares.get("NEEDS")
     special: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
     own = [name for name in plugin.reads if name != CONTEXT]

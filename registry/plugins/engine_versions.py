@@ -106,10 +106,7 @@ def plugin_of(module: str) -> tuple[str, str] | None:
 
 
 def versioned_kinds(module: str) -> tuple[str, ...] | None:
-    """Return the keys of VERSIONS for a plugin's module; () for the engine's; None for others.
-
-    None also for a plugin that counts by the content of its file.
-    """
+    """Return the keys of VERSIONS for a plugin's module; () for the engine's; None for others."""
     if not module.startswith("qualm.") and module != "qualm":
         return None
     package, _, name = module.rpartition(".")

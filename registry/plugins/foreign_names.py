@@ -45,12 +45,7 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Return the plugin of this name; UnknownPluginError with a suggestion if none.
-
-    Raises:
-        UnknownPluginError: no such plugin; the message suggests one by its foreign or similar names.
-        PluginError: its file breaks the rule.
-    """
+    """Return the plugin of this name; UnknownPluginError with a suggestion if none."""
     try:
         return registry.get(kind, name)
     except UnknownPluginError:

@@ -47,10 +47,6 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
     """Return {package: folder that its path starts from} for `qualm.*` and `module`'s package.
 
     The keys of Qualm are `PACKAGES`. A project's plugin brings every `qualm.project.KIND`. A package that is not installed is left out.
-
-    Args:
-        module: a dotted name.
-        root: the folder that holds our packages.
     """
     first = package_of(module)
     roots = dict.fromkeys(PACKAGES, root)
@@ -111,7 +107,6 @@ def closure(
     `ASSETS` are included, under their paths from the root.
 
     Args:
-        roots: the folder of each package that counts.
         find: replaces `module_needs`, by a cache.
     """
     find = find or module_needs
@@ -136,13 +131,7 @@ def module_needs(
     get_facts: Callable[[Path, str], Facts] = read_facts,
     find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
 ) -> ModuleNeeds | None:
-    """Return the file, imports and assets of a module; None if it has no file below `roots`.
-
-    Args:
-        roots: the folder of each package that counts.
-        get_facts: returns imports and assets of a file; replaceable by a cache.
-        find_file: returns the file of a module, likewise.
-    """
+    """Return the file, imports and assets of a module; None if it has no file below `roots`."""
     if (path := find_file(name, roots)) is None:
         return None
     modules, assets = get_facts(path, name)

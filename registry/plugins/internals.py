@@ -91,9 +91,6 @@ def parse_internal(column: str) -> Internal:
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')
     >>> parse_internal("attention/.25:.750/previous").column, parse_internal("draw_token_ends").column
     ('attention/0.25:0.75/previous', 'draw_token_ends')
-
-    Raises:
-        ValueError: unknown layer or place.
     """
     drawn = column.startswith(DRAWN_BY)
     kind, _, rest = column.removeprefix(DRAWN_BY).partition("/")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from qualm.registry.plugins.internals import ENDS, HIDDEN, Internal, is_internal, layer_index, layer_range, parse_internal
+from qualm.registry.plugins.internals import ENDS, HIDDEN, is_internal, layer_index, layer_range, parse_internal
 
 _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 _KINDS = {
@@ -44,8 +44,6 @@ def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> It
         return
     layers = text_of(config).get("num_hidden_layers")
     if isinstance(layers, int):
-        yield from (f"{what.column}, and it has {layers} layers" for what in inside if what.layer and not _there(what, layers))
-
-
-def _there(what: Internal, layers: int) -> bool:
-    return layer_index(what.layer, layers) is not None if what.kind == HIDDEN else bool(layer_range(what.layer, layers))
+        for what in (what for what in inside if what.layer):
+            if layer_index(what.layer, layers) is None if what.kind == HIDDEN else not layer_range(what.layer, layers):
+                yield f"{what.column}, and it has {layers} layers"

@@ -7,13 +7,7 @@ from qualm.registry.plugins.registry import Plugin, PluginError
 
 
 def parse_options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
-    """Return {parameter: checked value} of assignments `NAME=YAML`; else PluginError.
-
-    A text need not be quoted.
-
-    Raises:
-        PluginError: unknown parameter, or a value of another type.
-    """
+    """Return {parameter: checked value} of assignments `NAME=YAML`; else PluginError."""
     import yaml
     from pydantic import TypeAdapter, ValidationError
 

@@ -32,27 +32,14 @@ from qualm.registry.system.textfiles import shorten, warn
 ROOT = PACKAGE
 """Folder of our own packages; a project's plugins are in the same folders of the project."""
 
+_OF_RUNNERS = (
+    "pairs", "perturbations", "models", "finetunes", "tunings", "judges", "estimators", "conformal", "calibrators", "metrics",
+    "generators", "saliency", "masks", "inpainters", "abstentions", "probes", "nli", "exports",
+)  # fmt: skip
 KINDS = {
     "datasets": "registry/adapters",
     "preparations": "registry/preparations",
-    "pairs": "runners/plugins/pairs",
-    "perturbations": "runners/plugins/perturbations",
-    "models": "runners/plugins/models",
-    "finetunes": "runners/plugins/finetunes",
-    "tunings": "runners/plugins/tunings",
-    "judges": "runners/plugins/judges",
-    "estimators": "runners/plugins/estimators",
-    "conformal": "runners/plugins/conformal",
-    "calibrators": "runners/plugins/calibrators",
-    "metrics": "runners/plugins/metrics",
-    "generators": "runners/plugins/generators",
-    "saliency": "runners/plugins/saliency",
-    "masks": "runners/plugins/masks",
-    "inpainters": "runners/plugins/inpainters",
-    "abstentions": "runners/plugins/abstentions",
-    "probes": "runners/plugins/probes",
-    "nli": "runners/plugins/nli",
-    "exports": "runners/plugins/exports",
+    **{kind: f"runners/plugins/{kind}" for kind in _OF_RUNNERS},
 }
 """Spec key -> plugin folder. A missing folder has no plugins."""
 
@@ -223,9 +210,8 @@ def _get(kind: str, name: str, present: Mapping[str, tuple[Path, str]], broken: 
         raise PluginError(broken[name])
     if name not in present:
         near = difflib.get_close_matches(name, present, 1, 0.5)
-        raise UnknownPluginError.with_advice(
-            kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}"
-        )
+        advice = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}"
+        raise UnknownPluginError.with_advice(kind, name, advice)
     return _checked(kind, name, *present[name])
 
 
@@ -236,14 +222,9 @@ def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
     if wrong:
-        raise PluginError(f"{plugin.path}: {wrong}; see {contract_file()}")
+        contracts = "registry/plugins/protocols.py"
+        raise PluginError(f"{plugin.path}: {wrong}; see {contracts if project_folder(contracts) is None else ROOT / contracts}")
     return plugin
-
-
-def contract_file() -> str:
-    """Return the path of the file with the plugins' contracts, for messages."""
-    place = "registry/plugins/protocols.py"
-    return place if project_folder(place) is None else str(ROOT / place)
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
@@ -257,7 +238,6 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
     """Import and return the function of a `Chosen` value, its arguments bound.
 
     Args:
-        kind: the kind in the parameter's annotation.
         value: the parameter's value: `{"plugin": name, "args": {...}}`, or a bare name for the plugin's own defaults.
     """
     if isinstance(value, str):
@@ -272,9 +252,6 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
 
     That is a list of words, of which `{"word": "parameter"}` is given only if that parameter (or each of a list of
     parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
-
-    Raises:
-        PluginError: `GIVES` is malformed, or names an unknown parameter.
     """
     args = _with_defaults(plugin, args)
     return frozenset(word for word, needs in _conditions(plugin, args).items() if all(args[name] for name in needs))
@@ -394,9 +371,8 @@ def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
         except PluginError as error:
             lost[point.name] = f"{kind} plugin '{point.name}': {error}"
         except (ImportError, ValueError, AttributeError, AssertionError, OSError) as error:
-            lost[point.name] = (
-                f"{kind} plugin '{point.name}': entry point {point.value!r} cannot be loaded: {error or type(error).__name__}"
-            )
+            why = error or type(error).__name__
+            lost[point.name] = f"{kind} plugin '{point.name}': entry point {point.value!r} cannot be loaded: {why}"
     return files, lost
 
 
@@ -430,9 +406,6 @@ def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
     """Return ({name: value} of a file's UPPER-CASE literals, names of computed constants).
 
     `NAME = Type(key=literal, ...)` counts as a literal: the mapping of its keywords.
-
-    Raises:
-        PluginError: the file cannot be read as Python.
     """
     return _constants(_parsed(path))
 
@@ -477,7 +450,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
         annotation = _annotation(argument.annotation, where)
         # DVC compares parameters with ==, for which 1, 1.0 and True are one value.
-        if _mixes_numbers(annotation):
+        if get_origin(annotation) is Union and len({bool, int, float} & set(map(plain_type, get_args(annotation)))) > 1:
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
         if value is not REQUIRED and not fits(annotation, value):
@@ -564,7 +537,3 @@ def _literal(node: ast.expr, where: str) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         raise PluginError(f"{where}: '{ast.unparse(node)}' must be written out as a literal") from None
-
-
-def _mixes_numbers(annotation: Any) -> bool:
-    return get_origin(annotation) is Union and len({bool, int, float} & set(map(plain_type, get_args(annotation)))) > 1

@@ -104,10 +104,7 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """Return (up to four options, right index); None if options name letters that change.
-
-    Return None if an option names letters whose meaning would change.
-    """
+    """Return (up to four options, right index); None if options name letters that change."""
     assert sample.answer_index is not None
     right = sample.choices[sample.answer_index]
     wrong = [i for i in range(len(sample.choices)) if i != sample.answer_index]
@@ -142,10 +139,9 @@ class _Pool:
                 return text
         left = sorted({t for other in self.samples for t in other.choices if self._fits(sample, other, t, taken)})
         if not left:
-            raise PreparationError(
-                f"dataset {self.dataset}: sample '{sample.sample_id}' has {len(sample.choices)} options, and "
-                "the other questions have no further options to add; prepare more questions at once, or set `fillers: with_replacement`"
-            )
+            have = f"dataset {self.dataset}: sample '{sample.sample_id}' has {len(sample.choices)} options"
+            more = "prepare more questions at once, or set `fillers: with_replacement`"
+            raise PreparationError(f"{have}, and the other questions have no further options to add; {more}")
         return rng.choice(left)
 
     @staticmethod

@@ -5,7 +5,7 @@ its order, as that code does, so MMBench's 4,377 and OODCV-VQA's 2,844 released 
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -56,14 +56,10 @@ def six_options_published(
     Raises:
         PreparationError: a sample that is not from that dataset.
     """
-    make: dict[str, Callable[[Sequence[Sample], random.Random], Iterator[Four]]] = {
-        "mmbench": _mmbench,
-        "oodcv": _oodcv,
-        "scienceqa": _scienceqa,
-    }
+    make = {"mmbench": _mmbench, "oodcv": _oodcv, "scienceqa": _scienceqa}.get(of, _as_they_are)
     for sample in samples:
         _check(context.dataset, sample, of)
-    fours = make.get(of, _as_they_are)(samples, random.Random(seed))  # noqa: S311 - the stream of their code
+    fours = make(samples, random.Random(seed))  # noqa: S311 - the stream of their code
     for sample, (texts, right) in zip(samples, fours, strict=True):
         yield _sample(sample, texts, right, rotations)
 

@@ -20,7 +20,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, reject_duplicate_keys
 from qualm.registry.formats.picture_lists import find_id_problem, picture_ids
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, checked_id
 from qualm.registry.recordings.options import option_index, take_lettered_options
 from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, graded, short_fields, texts
 from qualm.registry.recordings.signals import KEY, unpack
@@ -75,16 +75,16 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
         first = tasks if first is None else first
         if how.task is None and tasks != first:
             both = " and ".join(repr(min(t, key=len)) for t in (first, tasks))
-            raise RecordingError(
-                f"{path}: holds several evaluations, {both}; say which with `task:` at the dataset or `tasks:` at the model"
-            )
+            which = "say which with `task:` at the dataset or `tasks:` at the model"
+            raise RecordingError(f"{path}: holds several evaluations, {both}; {which}")
         if how.task is not None and how.task not in tasks:
             yield Fault(where, "row of another evaluation", excerpt(row.get("evaluation_name")), harmless=True)
             continue
         record = build_record(_record, where, row, how)
         if isinstance(record, Record):
             key = (record.id, record.question)
-            metric = _metric(row)
+            judge = (row.get("metadata") or {}).get("judge")
+            metric = (str(row.get("evaluation_name")), str(row.get("evaluation_result_id")), str(judge))
             if metrics.setdefault(key, metric) != metric:
                 yield Fault(where, "another metric of the same question", excerpt(metric), harmless=True)
                 continue
@@ -93,33 +93,23 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
         yield record
 
 
-def _metric(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return (evaluation name, result id, judge) of a row, which differs between metrics."""
-    metadata = row.get("metadata") or {}
-    return (str(row.get("evaluation_name")), str(row.get("evaluation_result_id")), str(metadata.get("judge")))
-
-
 def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     if row["interaction_type"] != "single_turn":
         raise MalformedRowError("not a single turn", excerpt(row["interaction_type"]))
     metadata, given, output = row.get("metadata") or {}, row["input"], row.get("output") or {}
     field = how.fields.get
     name = field("id", "sample_id")
-    identifier = metadata.get(name, row.get(name)) if "id" in how.fields else row["sample_id"]
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{name}' is {excerpt(identifier)}")
+    identifier = checked_id(metadata.get(name, row.get(name)) if "id" in how.fields else row["sample_id"], name)
     answers = _listed(output.get("raw"))
     if row.get("error") and not any(answer.strip() for answer in answers):
         raise MalformedRowError("ended in an error", excerpt(row["error"]))
     if not answers:
         raise MalformedRowError("no response", excerpt(output.get("raw")))
-    record = Record(where, str(identifier), category=str(metadata.get(field("category", "category")) or ""))
+    record = Record(where, identifier, category=str(metadata.get(field("category", "category")) or ""))
     question = metadata.get(field("question", ""), given["raw"])
     record.question = record.prompt = question if isinstance(question, str) else ""
-    for prompt in (given.get("formatted"), given["raw"]):
-        if isinstance(prompt, str) and prompt:
-            record.prompt = prompt
-            break
+    prompts = (prompt for prompt in (given.get("formatted"), given["raw"]) if isinstance(prompt, str) and prompt)
+    record.prompt = next(prompts, record.prompt)
     record.split = str(metadata.get("split") or "")
     target = metadata.get(field("target", ""))
     record.references = tuple(_listed(given.get("reference"))) if target is None else texts(target)

@@ -17,7 +17,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, checked_id
 from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, short_fields
 
 FILE = "scenario_state.json"
@@ -104,11 +104,10 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     extra = instance.get("extra_data")
     extra = extra if isinstance(extra, Mapping) else {}
     field = how.fields.get
-    identifier = extra.get(field("id", ""), instance.get(field("id", ""))) if field("id") else instance.get("id")
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{field('id', 'id')}' is {excerpt(identifier)}")
+    name = field("id", "id")
+    identifier = checked_id(extra.get(name, instance.get(name)) if field("id") else instance.get("id"), name)
     category = extra.get(field("category", "category"), instance.get("sub_split"))
-    record = Record(where, str(identifier), category=str(category or ""), split=str(instance.get("split") or ""))
+    record = Record(where, identifier, category=str(category or ""), split=str(instance.get("split") or ""))
     text, question = _text(instance.get("input"), record), extra.get(field("question", ""))
     record.question = question if isinstance(question, str) else text
     record.prompt = _prompt(state.get("request")) or record.question

@@ -171,7 +171,8 @@ def _option_index(target: str, choices: tuple[str, ...]) -> int | None:
 
 def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:
     content = choice["message"]["content"]
-    columns: dict[str, Any] = {"text": _text_of(content, attachments)}
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    columns: dict[str, Any] = {"text": "\n".join(_attached(part["text"], attachments) for part in parts if part.get("type") == "text")}
     thoughts = [part for part in content if part.get("type") == "reasoning"] if isinstance(content, list) else []
     if thoughts:  # log-probabilities are of these tokens too
         reasoning = "\n\n".join(_attached(str(part.get("reasoning") or part.get("summary") or ""), attachments) for part in thoughts)
@@ -184,12 +185,6 @@ def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[s
     if isinstance(logprobs, list):
         columns["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]
     return columns
-
-
-def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
-    if isinstance(content, str):
-        return _attached(content, attachments)
-    return "\n".join(_attached(part["text"], attachments) for part in content if part.get("type") == "text")
 
 
 def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -> None:
@@ -252,11 +247,7 @@ class Archive:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read a zip's list of members; LogArchiveError if damaged or a bomb.
-
-        Raises:
-            LogArchiveError: not a zip archive, or its members claim more bytes than the file has.
-        """
+        """Read a zip's list of members; LogArchiveError if damaged or a bomb."""
         self._handle = path.open("rb")
         try:
             with zipfile.ZipFile(self._handle) as directory:

@@ -45,11 +45,7 @@ def rows(path: Path, separator: bytes = b"") -> Iterator[tuple[str, dict[str, An
 
 
 def keys(path: Path, separator: bytes = b"") -> set[str]:
-    """Return all keys in the first 20 lines' objects; empty if unreadable.
-
-    Args:
-        separator: as in `rows`.
-    """
+    """Return all keys in the first 20 lines' objects; empty if unreadable."""
     names: set[str] = set()
     try:
         for item in islice(rows(path, separator), HEAD):

@@ -54,11 +54,8 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
     fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE), *_METRICS]
     for where, row in columnar_rows(path, fields_read):
-        yield build_record(_record, where, {"doc": row.get(doc), "model_response": row.get(response), "metrics": _metrics(row)}, how)
-
-
-def _metrics(row: Mapping[str, Any]) -> Any:
-    return next((row[name] for name in _METRICS if row.get(name) is not None), None)
+        metrics = next((row[name] for name in _METRICS if row.get(name) is not None), None)
+        yield build_record(_record, where, {"doc": row.get(doc), "model_response": row.get(response), "metrics": metrics}, how)
 
 
 def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
@@ -79,7 +76,9 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     record.meta = short_fields(specific, ("category", *how.fields.values()))
     _pictures(record, doc.get("images"))
     choices = [texts(choice) for choice in fields_of_task.get("choices", doc.get("choices")) or ()]
-    right = _right(fields_of_task.get("target", doc.get("gold_index")), len(choices))
+    gold = fields_of_task.get("target", doc.get("gold_index"))
+    places = gold if isinstance(gold, list) else [gold]
+    right = [place for place in places if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(choices)]
     answers = response.get("text") if how.filter is None else response.get("text_post_processed")
     if not answers and response.get("logprobs") and how.filter is None:
         _by_likelihood(record, [" ".join(choice).strip() for choice in choices], right, response["logprobs"])
@@ -88,11 +87,6 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     if len(record.draws) == 1:
         record.draws[0] |= verdict(row.get("metrics"))
     return record
-
-
-def _right(gold: Any, choices: int) -> list[int]:
-    places = gold if isinstance(gold, list) else [gold]
-    return [place for place in places if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < choices]
 
 
 def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers: Any) -> None:

@@ -77,6 +77,13 @@ def build_record(
         return Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
+def checked_id(identifier: Any, field: str) -> str:
+    """Return an id as text; MalformedRowError, which names its field, if it is no text or whole number."""
+    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        raise MalformedRowError("no id", f"'{field}' is {excerpt(identifier)}")
+    return str(identifier)
+
+
 def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     doc = row.get("doc")
     doc = doc if isinstance(doc, dict) else {}
@@ -189,10 +196,7 @@ def _requests(arguments: Any) -> list[list[Any]]:
 
 
 def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
-    identifier = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{field or 'doc_id'}' is {excerpt(identifier)}")
-    return str(identifier)
+    return checked_id(doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id")), field or "doc_id")
 
 
 def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
@@ -218,9 +222,8 @@ def _right_option(
     if isinstance(index, int) and "sample_id" in doc and 0 <= index < len(choices):
         return index, ""
     text = str(target).strip()
-    places = {
-        place for place in (_place(text, choices), _place(text, continuations), letter_index(text, len(choices))) if place is not None
-    }
+    found = (_place(text, choices), _place(text, continuations), letter_index(text, len(choices)))
+    places = {place for place in found if place is not None}
     if text.isdecimal() and int(text) < len(choices):
         places.add(int(text))
     candidates = places

@@ -17,7 +17,15 @@ from qualm.registry import option_label
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import options as in_log
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, draws, generated_texts, log_likelihoods, run_and_task
+from qualm.registry.recordings.lm_eval import (
+    MalformedRowError,
+    build_record,
+    checked_id,
+    draws,
+    generated_texts,
+    log_likelihoods,
+    run_and_task,
+)
 from qualm.registry.recordings.record import ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY
 
@@ -41,10 +49,9 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     logged = row.get("doc")
     doc: dict[str, Any] = logged if isinstance(logged, dict) else {}
     field = how.fields.get
-    identifier = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{field('id', 'doc_id')}' is {excerpt(identifier)}")
-    record = Record(where, str(identifier), category=str(row.get(field("category", "category")) or ""))
+    name = field("id", "doc_id")
+    identifier = checked_id(row.get(name, doc.get(name)) if field("id") else row.get("sample_id", row.get("doc_id")), name)
+    record = Record(where, identifier, category=str(row.get(field("category", "category")) or ""))
     record.prompt = row["input"] if isinstance(row.get("input"), str) else ""
     question = row.get(field("question", ""), doc.get(field("question", "question")))
     record.question = question if isinstance(question, str) else record.prompt

@@ -109,7 +109,10 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
     record.references = (target,) if target in options else texts(target)  # "[0, 2]" may be an option's text
     if options and not take_options(record, options, answer_is=how.answer_is):
         record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
-    _take_image(record, row.get("image"))
+    image = row.get("image")
+    data = image.get("bytes") if isinstance(image, dict) else image_in_text(image) if isinstance(image, str) else image
+    if isinstance(data, bytes) and data:  # no path
+        record.images, record.n_pictures = (data,), 1
     record.meta = short_fields(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
     return record
 
@@ -120,13 +123,6 @@ def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
         return listed_options(row, (column,))
     options = column_options(row)
     return options if len(options) > 1 and all(options[:2]) else ()
-
-
-def _take_image(record: Record, cell: Any) -> None:
-    """Set a record's image from a cell's bytes or base64 text; ignore a path."""
-    data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
-    if isinstance(data, bytes) and data:
-        record.images, record.n_pictures = (data,), 1
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
@@ -143,10 +139,8 @@ def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Seq
         taken = {*how.fields.values(), *found.values()}
         usual = [lower[name] for name in NAMES[word] if name in lower and lower[name] not in taken]
         if word in ("prediction", "target") and len(usual) > 1:
-            raise RecordingError(
-                f"{path}: {' and '.join(usual)} could each be the {'answer of the model' if word == 'prediction' else 'reference'}; "
-                f"say which, `fields: {{{word}: {usual[0]}}}`; there are: {', '.join(there)}"
-            )
+            what = f"{' and '.join(usual)} could each be the {'answer of the model' if word == 'prediction' else 'reference'}"
+            raise RecordingError(f"{path}: {what}; say which, `fields: {{{word}: {usual[0]}}}`; there are: {', '.join(there)}")
         found[word] = usual[0] if usual else None
     return found
 

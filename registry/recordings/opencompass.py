@@ -21,7 +21,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, checked_id
 from qualm.registry.recordings.options import option_index, take_lettered_options
 from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, texts, verdict
 
@@ -115,10 +115,8 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     if not isinstance(entry, dict):
         raise MalformedRowError("not an object", excerpt(entry))
     field = how.fields.get
-    identifier = entry.get(field("id", "")) if field("id") else row["id"]
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{field('id')}' is {excerpt(identifier)}")
-    record = Record(where, str(identifier), category=str(entry.get(field("category", "category")) or ""))
+    identifier = checked_id(entry.get(field("id", "")) if field("id") else row["id"], str(field("id")))
+    record = Record(where, identifier, category=str(entry.get(field("category", "category")) or ""))
     record.question, record.prompt = _wording(entry.get("origin_prompt", entry.get("prompt", entry.get("testing input"))))
     if isinstance(entry.get(field("question", "")), str):
         record.question = entry[field("question", "")]
@@ -175,10 +173,7 @@ def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: A
         raise MalformedRowError("not one number per option", excerpt(labels))
     first = next(iter(labels.values()))
     questions = _wording(first.get("testing input", first.get("prompt")))
-    record.question, record.prompt = (
-        record.question or questions[0],
-        _wording(first.get("prompt"))[1] or record.prompt or questions[1],
-    )
+    record.question, record.prompt = (record.question or questions[0], _wording(first.get("prompt"))[1] or record.prompt or questions[1])
     _options(record, tuple(labels), target)
     record.draws = [{"option_logits": numbers}]
 

@@ -9,25 +9,29 @@ from types import ModuleType
 
 from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
-from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError
+from qualm.registry.recordings import (
+    every_eval_ever,
+    helm,
+    inspect,
+    lighteval,
+    lm_eval,
+    lmms_eval,
+    named_columns,
+    opencompass,
+    seedbench,
+    vlcb,
+    vlmevalkit,
+)
+from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError, drop_impossible
 
 EVERY_EVAL_EVER = "every-eval-ever"
 TABLE = "table"
 """Any table of ids and answers, by its columns' names."""
-FORMATS = (
-    "lm-eval",
-    "lmms-eval",
-    "vlmevalkit",
-    "seedbench",
-    "inspect",
-    "lighteval",
-    "helm",
-    "opencompass",
-    "vlcb",
-    EVERY_EVAL_EVER,
-    TABLE,
-)
-"""Names of the formats in a spec."""
+FORMATS: dict[str, ModuleType] = {
+    "lm-eval": lm_eval, "lmms-eval": lmms_eval, "vlmevalkit": vlmevalkit, "seedbench": seedbench, "inspect": inspect,
+    "lighteval": lighteval, "helm": helm, "opencompass": opencompass, "vlcb": vlcb, EVERY_EVAL_EVER: every_eval_ever, TABLE: named_columns,
+}  # fmt: skip
+"""Name of a format in a spec -> its module."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +50,27 @@ class RecordingFile:
 
     def read(self, how: ReadOptions) -> Iterator[Record | Fault]:
         for item in _module(self.format).read(self.path, replace(how, task=self.task)):
-            try:
-                if isinstance(item, Record):
-                    "".join(item.texts()).encode()
-            except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
-                yield Fault(item.where, "text that is not Unicode", str(error))
-            else:
-                if isinstance(item, Record) and item.draw + len(item.draws) > MAX_DRAWS:
-                    yield Fault(item.where, "more draws than a table has room for", str(item.draw + len(item.draws)))
-                else:
-                    if isinstance(item, Record):
-                        _check_numbers(item)
-                    yield item
+            yield _checked(item) if isinstance(item, Record) else item
 
 
-def _check_numbers(record: Record) -> None:
-    from qualm.registry.recordings.record import drop_impossible
-
+def _checked(record: Record) -> Record | Fault:
+    """Return the record without impossible numbers; a Fault for text or draws that no table can hold."""
+    try:
+        "".join(record.texts()).encode()
+    except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
+        return Fault(record.where, "text that is not Unicode", str(error))
+    if record.draw + len(record.draws) > MAX_DRAWS:
+        return Fault(record.where, "more draws than a table has room for", str(record.draw + len(record.draws)))
     for i, draw in enumerate(record.draws):
         record.draws[i], reasons = drop_impossible(draw)
         record.impossible += reasons
+    return record
 
 
 def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None) -> list[RecordingFile]:
     """Return all recognised files of a folder, by path; RecordingError if none or mixed.
 
     Plain tables count only where no file is of a tool's format.
-
-    Raises:
-        RecordingError: there is none, or there are several formats and none is named.
     """
     if not source.exists():
         raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
@@ -110,8 +106,6 @@ def choose(
     """Return the one file of run and task; RecordingError for none or several.
 
     Args:
-        source: of the parts, for messages.
-        parts: to choose from.
         run: a folder, model, date or id in it; None = any.
         task: the tool's name for the data; None = `fallback` if there is such a task, else the only one.
         fallback: the dataset's name in the spec.
@@ -119,7 +113,10 @@ def choose(
     """
     of_run = [p for p in parts if p.has(run, None)]
     if not of_run:
-        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(_run_names(parts, str(run)))}")
+        files = Counter(name for part in parts for name in {r for r, _ in part.names})
+        # Similar names first, then those of more files: a model's name before a date.
+        names = sorted(files, key=lambda name: (str(run) not in name, -files[name], name))
+        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(names)}")
     if task is None:
         tasks = {t for p in of_run for _, t in p.names}
         task = fallback if fallback in tasks else tasks.pop() if len(tasks) == 1 else None
@@ -129,17 +126,15 @@ def choose(
         raise RecordingError(f"{source}: no task '{task}'{of}; there are: {_listed(sorted({t for p in of_run for _, t in p.names}))}")
     if len(fitting) == 1 or (first and task is not None):
         return replace(fitting[0], task=task)
-    names = ", ".join(p.path.relative_to(source).as_posix() if p.path != source else p.path.name for p in fitting[:8])
+    paths = ", ".join(p.path.relative_to(source).as_posix() if p.path != source else p.path.name for p in fitting[:8])
     if task is None and len({t for p in fitting for _, t in p.names}) > 1:
-        raise RecordingError(f"{source}: holds several tasks{of}: {names}; say which is meant")
-    raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {names}; say which with `run:`, a folder or a date")
+        raise RecordingError(f"{source}: holds several tasks{of}: {paths}; say which is meant")
+    raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {paths}; say which with `run:`, a folder or a date")
 
 
 def _refuse_aggregates(source: Path) -> None:
     """Raise RecordingError if any file in `source` is an Every Eval Ever log of scores alone."""
-    from qualm.registry.recordings.every_eval_ever import is_aggregate
-
-    if (path := next((path for path in sorted(_files(source)) if is_aggregate(path)), None)) is not None:
+    if (path := next((path for path in sorted(_files(source)) if every_eval_ever.is_aggregate(path)), None)) is not None:
         raise RecordingError(
             f"{path}: an Every Eval Ever log of scores alone, without answers; add the file of its answers, `{path.stem}_samples.jsonl` "
             "(`detailed_evaluation_results` says whether there is one)"
@@ -153,9 +148,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
 
 def _describe_columns(source: Path) -> str:
     """Return "; FILE has: COLUMNS" of the first table, for a message; "" if none."""
-    from qualm.registry.recordings.named_columns import columns_of
-
-    found = ((path, columns) for path in sorted(_files(source)) if (columns := columns_of(path)))
+    found = ((path, columns) for path in sorted(_files(source)) if (columns := named_columns.columns_of(path)))
     path, columns = next(found, (source, []))
     return f"; {path.name} has: {_listed(columns)}" if columns else ""
 
@@ -163,44 +156,15 @@ def _describe_columns(source: Path) -> str:
 def _names(form: str, path: Path, source: Path, how: ReadOptions | None) -> frozenset[tuple[str, str]] | None:
     """Return {(run, task)} pairs of a file in format `form`; None if it is not."""
     if form == TABLE:
-        from qualm.registry.recordings.named_columns import names
-
-        return names(path, source, how or ReadOptions())
+        return named_columns.names(path, source, how or ReadOptions())
     found: frozenset[tuple[str, str]] | None = _module(form).names(path)
     return found
 
 
 def _module(form: str) -> ModuleType:
-    from qualm.registry.recordings import (
-        every_eval_ever,
-        helm,
-        inspect,
-        lighteval,
-        lm_eval,
-        lmms_eval,
-        named_columns,
-        opencompass,
-        seedbench,
-        vlcb,
-        vlmevalkit,
-    )
-
-    modules: dict[str, ModuleType] = {
-        "lm-eval": lm_eval,
-        "lmms-eval": lmms_eval,
-        "vlmevalkit": vlmevalkit,
-        "seedbench": seedbench,
-        "inspect": inspect,
-        "lighteval": lighteval,
-        "helm": helm,
-        "opencompass": opencompass,
-        "vlcb": vlcb,
-        EVERY_EVAL_EVER: every_eval_ever,
-        TABLE: named_columns,
-    }
-    if form not in modules:
+    if form not in FORMATS:
         raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")
-    return modules[form]
+    return FORMATS[form]
 
 
 def _files(source: Path) -> Iterator[Path]:
@@ -211,15 +175,6 @@ def _files(source: Path) -> Iterator[Path]:
     for path in source.rglob("*"):
         if path.is_file() and not path.is_symlink() and not any(part.startswith(".") for part in path.relative_to(source).parts):
             yield path
-
-
-def _run_names(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
-    """Return all run names, those that contain `wanted` first.
-
-    Otherwise names of more files come first: a model's name before a date.
-    """
-    files = Counter(run for part in parts for run in {r for r, _ in part.names})
-    return sorted(files, key=lambda run: (wanted not in run, -files[run], run))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -22,15 +22,9 @@ from qualm.registry.formats.plausible import (
 from qualm.registry.text import list_in_text
 
 MAX_DRAWS = 2**15
-
-
 _SHORT = reprlib.Repr()
-
-
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions of reading a malformed row; they become a fault of that row."""
-
-
 BLIND = "blind-"
 """Prefix of ids that reveal nothing about their sample."""
 
@@ -103,7 +97,8 @@ class ReadOptions:
 def texts(value: Any) -> tuple[str, ...]:
     """Return a target as texts: items of a list (or list as text), else [text]; () for None."""
     if isinstance(value, str):
-        return _split_list(value)
+        items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
+        return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)
     if isinstance(value, list | tuple):
         return tuple(str(v) for v in value if v is not None)
     return () if value is None else (str(value),)
@@ -123,15 +118,8 @@ def excerpt(value: Any) -> str:
 def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
     """Return {field: text} of texts and numbers of 1 to 80 characters, not in `but`."""
     left = set(but)
-    return {
-        str(k): str(v) for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v and 0 < len(str(v)) <= 80
-    }
-
-
-def _split_list(value: str) -> tuple[str, ...]:
-    """Return the items of a list written as text, else (value,)."""
-    items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
-    return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)
+    scalars = {k: v for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v}
+    return {str(k): str(v) for k, v in scalars.items() if 0 < len(str(v)) <= 80}
 
 
 PER_TOKEN = ("token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")

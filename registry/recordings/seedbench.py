@@ -13,7 +13,7 @@ from typing import Any
 from qualm.registry import LETTERS
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, checked_id
 from qualm.registry.recordings.record import ReadOptions, Record, excerpt, letter_index
 
 OPTIONS = 4
@@ -34,13 +34,11 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
-    identifier = row.get(how.fields.get("id", "question_id"))
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'question_id' is {excerpt(identifier)}")
+    identifier = checked_id(row.get(how.fields.get("id", "question_id")), "question_id")
     if not isinstance(row.get("prediction"), str):
         raise MalformedRowError("no response", excerpt(row.get("prediction")))
     right = row.get("gt_answer")
     place = letter_index(right, OPTIONS) if isinstance(right, str) else None
     if place is None:
         raise MalformedRowError("a right answer that is not a letter", excerpt(right))
-    return Record(where, str(identifier), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])
+    return Record(where, identifier, choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])

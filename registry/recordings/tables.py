@@ -60,11 +60,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield (place, {column: cell or None}) or a Fault per table row; else RecordingError.
-
-    Raises:
-        RecordingError: it is not such a table, or unpacks to too much.
-    """
+    """Yield (place, {column: cell or None}) or a Fault per table row; else RecordingError."""
     try:
         readers = {".tsv": _tsv, ".csv": _tsv, ".xlsx": _xlsx, ".json": _json, **dict.fromkeys(LINES, json_lines)}
         yield from readers.get(path.suffix, columnar_rows)(path)
@@ -81,11 +77,7 @@ def columnar_columns(path: Path) -> list[str]:
 
 
 def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yield ("FILE: row 0", {column: value}) per row of a Parquet or Arrow file, from row 0.
-
-    Raises:
-        RecordingError: the file is damaged, or unpacks to too much.
-    """
+    """Yield ("FILE: row 0", {column: value}) per row of a Parquet or Arrow file, from row 0."""
     try:
         for number, row in enumerate(read_rows(path, columns)):
             yield f"{path.name}: row {number}", row

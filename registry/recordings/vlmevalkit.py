@@ -115,17 +115,12 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault
         if FAILED in text:
             return Fault(where, "an answer that VLMEvalKit could not get", excerpt(text))
         try:
-            record.draws = [{"text": text, **verdict(row, ("hit",)), **_signals(row.get(KEY))}]
+            cell = row.get(KEY)
+            signals = {} if cell is None else unpack(json.loads(cell) if isinstance(cell, str) else cell)
+            record.draws = [{"text": text, **verdict(row, ("hit",)), **signals}]
         except (SignalError, ValueError) as error:
             return Fault(where, f"damaged '{KEY}'", str(error))
     return record
-
-
-def _signals(cell: Any) -> dict[str, Any]:
-    if cell is None:
-        return {}
-    signals = unpack(json.loads(cell) if isinstance(cell, str) else cell)
-    return signals
 
 
 @dataclass(frozen=True)

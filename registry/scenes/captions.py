@@ -23,11 +23,9 @@ def caption(scene: Scene) -> str:
         name = noun_phrase({a: things[i][a] for a in level.attributes})
         where = _field(things[i]["pixel_coords"], level.pixels)
         sentence = f"A {name} stands {where}"
-        if place:
-            before = order[place - 1]
-            beside = _side_of(scene, before, i)
-            if beside:
-                sentence += f", {beside} the {noun_phrase({a: things[before][a] for a in level.attributes})}"
+        before = order[place - 1]
+        if place and (beside := _side_of(scene, before, i)):
+            sentence += f", {beside} the {noun_phrase({a: things[before][a] for a in level.attributes})}"
         sentences.append(f"{sentence}.")
     return " ".join(sentences)
 
@@ -41,9 +39,8 @@ def _field(pixel: Any, pixels: int) -> str:
 def _side_of(scene: Scene, reference: int, i: int) -> str:
     """Return where object `i` stands from `reference` ("to the left of"); "" if unclear."""
     relations = scene["relationships"]
-    sides = ("to the left", "to the right"), ("in front of", "behind")
-    across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")
-    deep = next((text for name, text in zip(("front", "behind"), sides[1], strict=True) if i in relations[name][reference]), "")
+    across = next((f"to the {name}" for name in ("left", "right") if i in relations[name][reference]), "")
+    deep = next((text for name, text in (("front", "in front of"), ("behind", "behind")) if i in relations[name][reference]), "")
     if across and deep:
         return f"{across} of and {deep}"
     return f"{across} of" if across else deep

@@ -87,8 +87,6 @@ class Contrast:
     proof: str
 
 
-# -- words ----------------------------------------------------------------------------------------------------------------
-
 _ATTRIBUTE = ("What {a} is the {x}?", "What is the {a} of the {x}?")
 _ANSWERABLE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "knowledge": (
@@ -187,9 +185,6 @@ def phrase_of(name: str) -> Phrase:
     return {attribute_of[value]: value for value in adjectives} | shape_of[noun]
 
 
-# -- what may be true -----------------------------------------------------------------------------------------------------
-
-
 def possible_answers(query: Query, scene: Scene) -> tuple[str, ...]:
     """Return all answers to a query that are compatible with the image, each once.
 
@@ -227,14 +222,7 @@ def _scene_answers(query: Query, scene: Scene) -> tuple[str, ...]:
 
 
 def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
-    """Return why the first question is answerable and the second is not; else ValueError.
-
-    Args:
-        other: scene of the second question, if it differs.
-
-    Raises:
-        ValueError: the first question has another answer in its scene, or the second has one.
-    """
+    """Return why the first question is answerable and the second is not; else ValueError."""
     first = possible_answers(parse_query(answerable), scene)
     if first != (answer,):
         raise ValueError(f"{answerable!r} should have only the answer {answer!r}; the scene allows {list(first)}")
@@ -248,9 +236,6 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
     if query.when != "now" or query.ask in UNSEEN:
         return f"{second[0]!r} and {second[1]!r} fit the same picture"
     return f"{len(matching_objects(there, query.of))} things are meant: {' or '.join(second)}"
-
-
-# -- drawing --------------------------------------------------------------------------------------------------------------
 
 
 def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast | None:
@@ -280,7 +265,7 @@ def draw_answerable(rng: np.random.Generator, scene: Scene, category: str) -> Wo
 
 
 def _draw_object_question(rng: np.random.Generator, scene: Scene, ask: str, when: str, template: str) -> Worded | None:
-    attribute = _attribute(rng, scene) if ask == "attribute" else ""
+    attribute = pick(rng, attributes_of(scene)) if ask == "attribute" else ""
     hidden = attribute or ("shape" if ask in FACTS and rng.random() < 0.5 else "")
     candidates = referents(scene, hidden)
     if not candidates:
@@ -317,7 +302,7 @@ def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
 
 def ask_about_object(rng: np.random.Generator, scene: Scene, excluded: Sequence[int] = ()) -> Worded | None:
     """Draw a question on one object not in `excluded`; None if none can be named."""
-    attribute = _attribute(rng, scene)
+    attribute = pick(rng, attributes_of(scene))
     candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in excluded]
     return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
 
@@ -327,15 +312,9 @@ _DRAW = {category: _draw_unanswerable(category) for category in ("knowledge", "c
 
 def _worded(query: Query, template: str, scene: Scene) -> Worded:
     answers = possible_answers(query, scene)
-    about = (
-        (matching_objects(scene, query.of), matching_objects(scene, query.other)) if query.other else (matching_objects(scene, query.of),)
-    )
+    about = tuple(matching_objects(scene, phrase) for phrase in ((query.of, query.other) if query.other else (query.of,)))
     answer = answers[0] if len(answers) == 1 else None
     return Worded(word(query, template), answer, about, query.ask, noun_phrase(query.of, plural=True))
-
-
-def _attribute(rng: np.random.Generator, scene: Scene) -> str:
-    return str(pick(rng, attributes_of(scene)))
 
 
 def _value_pool(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:
@@ -343,11 +322,9 @@ def _value_pool(rng: np.random.Generator, scene: Scene, attribute: str) -> Seque
 
 
 def _draw_phrase(rng: np.random.Generator, scene: Scene) -> Phrase:
-    attribute = _attribute(rng, scene)
+    attribute = str(pick(rng, attributes_of(scene)))
     return {attribute: str(pick(rng, _value_pool(rng, scene, attribute)))}
 
-
-# -- answers that decline ---------------------------------------------------------------------------------------------------
 
 REFUSALS: dict[str, tuple[str, ...]] = {
     "knowledge": ("I don't know.", "That can't be told from the picture."),

@@ -18,11 +18,7 @@ class ScenesFileError(Exception):
 
 
 def read_scenes_file(path: Path) -> Iterator[Scene]:
-    """Yield the scenes of a CLEVR file in order; ScenesFileError if one is invalid.
-
-    Raises:
-        ScenesFileError: the file is missing or damaged, or a scene is malformed.
-    """
+    """Yield the scenes of a CLEVR file in order; ScenesFileError if one is invalid."""
     if not path.is_file():
         raise ScenesFileError(f"{path}: expected a CLEVR scenes file, found none; scenes are released for train and val only")
     try:

@@ -67,11 +67,7 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
 
 def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
     """Draw a question of the first of `kinds` that the scene allows; None if none."""
-    for kind in kinds:
-        question = ask(rng, scene, kind, multiple_choice)
-        if question is not None:
-            return question
-    return None
+    return next((question for kind in kinds if (question := ask(rng, scene, kind, multiple_choice)) is not None), None)
 
 
 def kinds_in_turn(number: int) -> tuple[str, ...]:
@@ -109,31 +105,17 @@ def referents(scene: Scene, excluded_attribute: str = "") -> list[tuple[int, Phr
     """
     attributes = [a for a in attributes_of(scene) if a != excluded_attribute]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
-    named = []
-    for i, thing in enumerate(scene["objects"]):
-        for subset in subsets:
-            phrase = {a: thing[a] for a in subset}
-            if count(scene, phrase) == 1:
-                named.append((i, phrase))
-    return named
-
-
-def _referent(rng: np.random.Generator, scene: Scene, excluded_attribute: str) -> tuple[int, Phrase] | None:
-    """Draw (object index, phrase that names only it); None if there is none."""
-    candidates = referents(scene, excluded_attribute)
-    if not candidates:
-        return None
-    i = pick(rng, sorted({i for i, _ in candidates}))
-    return i, pick(rng, [phrase for j, phrase in candidates if j == i])
+    phrases = ((i, {a: thing[a] for a in subset}) for i, thing in enumerate(scene["objects"]) for subset in subsets)
+    return [(i, phrase) for i, phrase in phrases if count(scene, phrase) == 1]
 
 
 def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraft | None]:
     def make(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
-        referent = _referent(rng, scene, kind)
-        if referent is None:
+        candidates = referents(scene, kind)
+        if not candidates:
             return None
-        i, phrase = referent
-        name = noun_phrase(phrase)
+        i = pick(rng, sorted({i for i, _ in candidates}))
+        name = noun_phrase(pick(rng, [phrase for j, phrase in candidates if j == i]))
         text = pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
         return text, scene["objects"][i][kind], ((i,),)
 
@@ -208,9 +190,8 @@ def _relation(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
 
 def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], QuestionDraft | None]:
     def make(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
-        candidates = [
-            (j, name, side, i) for j, name in referents(scene) for side in RELATIONS if (i := only_one(scene, side, j)) is not None
-        ]
+        sides = ((j, name, side, only_one(scene, side, j)) for j, name in referents(scene) for side in RELATIONS)
+        candidates = [candidate for candidate in sides if candidate[-1] is not None]
         if not candidates:
             return None
         j, name, side, i = pick(rng, candidates)
@@ -260,10 +241,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Draw ((where one object is seen from another, answer, objects), other places); or None.
-
-    None if fewer than two objects can be named, or the two drawn are too close along an axis.
-    """
+    """Draw ((where one object is seen from another, answer, objects), other places); or None."""
     pair = _pair(rng, scene)
     if pair is None:
         return None
@@ -272,9 +250,8 @@ def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
     answer = next((text for corner, text in QUADRANTS.items() if sides == set(corner)), None)
     if answer is None:  # less than a margin apart along one axis: a matter of taste
         return None
-    return (f"Where is the {noun_phrase(first)} seen from the {noun_phrase(second)}?", answer, ((i,), (j,))), [
-        q for q in QUADRANTS.values() if q != answer
-    ]
+    text = f"Where is the {noun_phrase(first)} seen from the {noun_phrase(second)}?"
+    return (text, answer, ((i,), (j,))), [q for q in QUADRANTS.values() if q != answer]
 
 
 def _options(rng: np.random.Generator, kind: str, question: QuestionDraft, wrong: Sequence[str]) -> SceneQuestion:

@@ -9,11 +9,7 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
-    """Return a copy of the scene without objects at these indices; IndexError for a bad one.
-
-    Raises:
-        IndexError: the scene has no object of such an index.
-    """
+    """Return a copy of the scene without objects at these indices; IndexError for a bad one."""
     unknown = [i for i in removed if not 0 <= i < len(scene["objects"])]
     if unknown:
         raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects, counted from 0; there is no {unknown[0]}")

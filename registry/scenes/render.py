@@ -42,11 +42,7 @@ class _View:
 
 
 def render(scene: Scene) -> Array:
-    """Return the image of a scene, (pixels, pixels, 3) uint8.
-
-    Raises:
-        KeyError: the scene's level does not exist.
-    """
+    """Return the image of a scene, (pixels, pixels, 3) uint8."""
     view = _view(scene["level"])
     canvas = view.table * _shade(view, scene["objects"])[..., None]
     for thing in scene["objects"]:
@@ -87,15 +83,8 @@ def _view(level: str) -> _View:
     table = (0.30 + 0.30 * glow)[..., None] * np.array([1.0, 0.985, 0.96])
     far = np.clip((spots[..., 1] - rules.field[1]) / 12.0, 0.0, 1.0)[..., None]
     table = table * (1 - far) + np.array([0.40, 0.41, 0.43]) * far
-    return _View(
-        rules.pixels,
-        over,
-        rules.camera.focal * rules.pixels,
-        eye.astype(np.float64),
-        rays(rules.pixels * over).astype(np.float64),
-        spots,
-        table.astype(np.float64),
-    )
+    fine = rays(rules.pixels * over).astype(np.float64)
+    return _View(rules.pixels, over, rules.camera.focal * rules.pixels, eye.astype(np.float64), fine, spots, table.astype(np.float64))
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:

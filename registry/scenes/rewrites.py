@@ -59,10 +59,7 @@ _WORDS: dict[str, dict[str, tuple[str, ...]]] = {
         "counting": ("Do you feel that there are enough {x}?", "Is the number of {x} a good one, in your opinion?"),
         "relation": ("Do you think the {x} would look better {side} the {y}?", "Would you rather have the {x} {side} the {y}?"),
         "where": ("Where would you like the {x} best, seen from the {y}?", "Isn't the {x} in a lovely place, seen from the {y}?"),
-        "which": (
-            "Which of these would you most like to see in the picture?",
-            "Which of these would be the prettiest in the picture?",
-        ),
+        "which": ("Which of these would you most like to see in the picture?", "Which of these would be the prettiest in the picture?"),
     },
 }
 _NOT_SEEN: tuple[tuple[str, str, str], ...] = (
@@ -116,12 +113,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
     """Return the question made invalid, subjective, ambiguous or unseen; None if impossible.
 
     Args:
-        kind: one of these four; KeyError for any other.
-        question: one of `qualm.registry.scenes.questions`.
         scene: of its image; the last two kinds need it.
-
-    Returns:
-        None if the question is not one we generate, or the scene is missing or does not allow it.
     """
     make = _KINDS[kind]
     parsed = parse_question(question)

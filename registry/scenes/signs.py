@@ -84,18 +84,11 @@ def draw_scratches(window: np.ndarray, cover: np.ndarray, thing: dict[str, Any],
             _hatch(window, cover, thing, unit)
 
 
-def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
+    """Return a mask (rows, columns) of `n` upright strokes, each 2 units wide, on an object."""
     rows, columns = np.nonzero(cover > 0.5)
     down, across = np.indices(cover.shape)
-    return down - (rows.min() + rows.max()) / 2, across - (columns.min() + columns.max()) / 2
-
-
-def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """Return a mask (rows, columns) of `n` upright strokes, each 2 units wide, on an object.
-
-    Arguments as in `draw_scratches`.
-    """
-    down, across = _offsets(cover)
+    down, across = down - (rows.min() + rows.max()) / 2, across - (columns.min() + columns.max()) / 2
     place = np.floor(across / unit + (5 * n - 3) / 2)
     pixels: np.ndarray = (cover > 0.5) & (np.abs(down) < 4.5 * unit) & (place >= 0) & (place < 5 * n - 3) & (place % 5 < 2)
     return pixels

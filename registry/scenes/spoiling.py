@@ -73,9 +73,8 @@ def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     """Return the image with each row averaged over a third of the width, cyclically."""
     reach = max(1, pixels.shape[1] // 3)
-    result: Pixels = np.rint(np.mean([np.roll(pixels, shift, axis=1).astype(np.float64) for shift in range(reach)], axis=0)).astype(
-        np.uint8
-    )
+    mean = np.mean([np.roll(pixels, shift, axis=1).astype(np.float64) for shift in range(reach)], axis=0)
+    result: Pixels = np.rint(mean).astype(np.uint8)
     return result
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.scenes.contrast import Query, possible_answers, prove, word
-from qualm.registry.scenes.questions import Phrase, pick
+from qualm.registry.scenes.questions import pick
 from qualm.registry.scenes.removal import remove_objects
 from qualm.registry.scenes.render import puddle_in_sight, trails_in_sight
 from qualm.registry.scenes.signs import READABLE, sign
@@ -100,9 +100,6 @@ def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template:
     return Twins(scenes, (texts[0], texts[1]), (answers[0], answers[1]), (proofs[0], proofs[1]), queries[0].ask)
 
 
-# -- signs ------------------------------------------------------------------------------------------------------------------
-
-
 def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, int], bool | None], Drawn | None]:
     ask, when, template = _SIGNS[category]
 
@@ -112,7 +109,7 @@ def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[in
         if not named or not values or not all(values):
             return None
         pictures = [_with_signs(rng, named, pair, ask, values, which) for which in (0, 1)]
-        queries = [Query(ask, _name(named["objects"][i]), {}, when) for i in pair]
+        queries = [Query(ask, {name: named["objects"][i][name] for name in ("color", "shape")}, {}, when) for i in pair]
         return (pictures[0], pictures[1]), (queries[0], queries[1]), template
 
     return draw
@@ -152,9 +149,6 @@ def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], a
     return scene
 
 
-# -- objects that are or are not there, or are called alike -------------------------------------------------------------------
-
-
 def _draw_absent(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
     attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
@@ -185,9 +179,6 @@ def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int])
 _DRAW = {**{category: _draw_signs(category) for category in _SIGNS}, "extraneous": _draw_absent, "ambiguity": _draw_same_name}
 
 
-# -- scenes changed -----------------------------------------------------------------------------------------------------------
-
-
 def _changed(scene: Scene, i: int, **values: Any) -> Scene:
     thing = {**scene["objects"][i], **values}
     x, y, _ = thing["3d_coords"]
@@ -195,7 +186,3 @@ def _changed(scene: Scene, i: int, **values: Any) -> Scene:
     rules = LEVELS[scene["level"]]
     thing |= {"3d_coords": [x, y, z], "pixel_coords": [round(v, 3) for v in rules.camera.project((x, y, z), rules.pixels)]}
     return {**scene, "objects": [thing if k == i else other for k, other in enumerate(scene["objects"])]}
-
-
-def _name(thing: dict[str, Any]) -> Phrase:
-    return {"color": thing["color"], "shape": thing["shape"]}

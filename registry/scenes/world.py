@@ -134,10 +134,7 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
-    """Return {relation: per object i, those on that side of i}, from (x, y, z) of each.
-
-    Objects are given by index.
-    """
+    """Return {relation: per object i, those on that side of i}, from (x, y, z) of each."""
     by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]

@@ -45,7 +45,6 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write; it replaces `path` after the block, or is deleted.
 
     Args:
-        path: of the file; its folder is made.
         durable: whether the file must survive a power cut, not only a kill: its bytes and its name are on disk afterwards.
 
     Raises:
@@ -71,19 +70,13 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes, durable: bool = False) -> None:
-    """Replace a file's content atomically; on an error the old content stays.
-
-    `durable` is as in `file`.
-    """
+    """Replace a file's content atomically; on an error the old content stays."""
     with file(path, durable) as partial:
         partial.write_bytes(data)
 
 
 def write_text(path: Path, text: str, durable: bool = False) -> None:
-    """Replace a file's content atomically by a text in UTF-8, line ends unchanged.
-
-    `durable` is as in `file`.
-    """
+    """Replace a file's content atomically by a text in UTF-8, line ends unchanged."""
     write_bytes(path, text.encode(), durable)
 
 

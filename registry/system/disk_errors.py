@@ -22,10 +22,6 @@ def explain_error(error: OSError, where: str = "") -> str:
 
     >>> explain_error(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
     'results/scores.parquet: the disk is full; make room (`df -h` shows where), then run this again'
-
-    Args:
-        error: as it was raised.
-        where: the file or folder, where the error names none.
     """
     words = _ADVICE.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
     place = error.filename or where

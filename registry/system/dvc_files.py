@@ -100,10 +100,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None:
-    """Return (`.dvc` file that tracks the path or a parent, its MD5 or None); or None.
-
-    None if no file tracks the path; the MD5 is None if the file records none.
-    """
+    """Return (`.dvc` file that tracks the path or a parent, its MD5 or None); or None."""
     for tracked in (Path(path), *Path(path).parents):
         file = Path(f"{tracked}.dvc")
         if tracked != Path() and textfiles.is_file(root / file):

@@ -93,10 +93,7 @@ def object_path(store: Path, md5: str) -> Path:
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """Return {relative path: MD5} of a folder object in a store; None if missing or bad.
-
-    None where the list is missing or damaged, or names a path outside of the folder.
-    """
+    """Return {relative path: MD5} of a folder object in a store; None if missing or bad."""
     try:
         entries = json.loads(textfiles.read_bytes(object_path(store, md5), 1 << 30))
         files = {str(e["relpath"]): str(e["md5"]) for e in entries}

@@ -32,9 +32,6 @@ def log_error(error: BaseException, name: str, root: Path | None) -> str:
     Args:
         name: of the stage or command that failed; part of the file's name.
         root: folder of the project, whose `.qualm/logs` receives the file; None outside of a project: the system's temporary folder.
-
-    Returns:
-        Where the traceback is, or why it could not be written.
     """
     moment = time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(moment))}.{int(moment % 1 * 1e6):06}"

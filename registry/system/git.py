@@ -16,11 +16,7 @@ class GitError(Exception):
 
 
 def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
-    """Return the standard output of a git command in `root`; GitError if it fails.
-
-    Raises:
-        GitError: git is not installed, refuses, or takes more than `seconds`.
-    """
+    """Return the standard output of a git command in `root`; GitError if it fails."""
     try:
         done = subprocess.run(
             ["git", *READ_ONLY, *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=seconds

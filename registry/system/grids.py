@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from qualm.registry.system.console import Console
 
 GAPS = (2, 1)
-RIGHT = "right"
 
 
 @dataclass
@@ -49,20 +48,16 @@ class Grid:
                 return
         for gap in GAPS:
             if 2 + _wide(widths[1:], gap) <= width:
-                yield from self._stacked(widths[1:], gap)
+                yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths[1:], gap)
+                for name, *values in self.rows:
+                    yield name
+                    yield Text("  ") + _line(values, self.columns[1:], widths[1:], gap)
                 return
         for name, *values in self.rows:
             yield name
             for (heading, _), value in zip(self.columns[1:], values, strict=True):
                 if value.plain:
                     yield Text.assemble("  ", (f"{heading.replace(chr(10), '/')}: ", "dim"), value)
-
-    def _stacked(self, widths: Sequence[int], gap: int) -> Iterator[Text]:
-        """Yield the header line, then per row its name as a line and its values below."""
-        yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths, gap)
-        for name, *values in self.rows:
-            yield name
-            yield Text("  ") + _line(values, self.columns[1:], widths, gap)
 
     def _head(self) -> list[Text]:
         return [Text(heading, style="bold") for heading, _ in self.columns]
@@ -90,7 +85,7 @@ def _line(cells: Sequence[Text], columns: Sequence[tuple[str, str]], widths: Seq
     aligned = []
     for cell, (_, side), width in zip(cells, columns, widths, strict=True):
         aligned_cell = cell.copy()
-        aligned_cell.align("right" if side == RIGHT else "left", width)
+        aligned_cell.align("right" if side == "right" else "left", width)
         aligned.append(aligned_cell)
     line = Text(" " * gap).join(aligned)
     line.rstrip()

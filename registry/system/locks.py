@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,7 @@ class ProcessLock:
     """A lock, identified by a path, that only one process can hold at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Set the lock's path; acquire nothing yet.
-
-        Args:
-            path: an empty file only for the lock; its folder is created when the lock is first acquired. The holder's name is written
-                to a second file, since Windows lets nobody read a locked file.
-        """
+        """Set the lock's path; acquire nothing yet."""
         self.path = path
         self._lock: BaseFileLock | None = None
 
@@ -43,6 +40,16 @@ class ProcessLock:
         if holder:
             atomic.write_text(self._note, holder)
         return True
+
+    @contextmanager
+    def hold(self, refused: Exception) -> Iterator[None]:
+        """Hold the lock for the block; raise `refused` if another process has it."""
+        if not self.acquire():
+            raise refused
+        try:
+            yield
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Release the lock if this process holds it."""

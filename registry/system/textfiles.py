@@ -87,14 +87,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> str:
-    """Return a UTF-8 file's text without byte order mark; TextFileError otherwise.
-
-    It has at most `limit` bytes; `what` describes it in messages.
-
-    Raises:
-        NoFileError: there is none.
-        TextFileError: as by `read_bytes`, or it is not UTF-8.
-    """
+    """Return a UTF-8 file's text without byte order mark; TextFileError otherwise."""
     return decoded(read_bytes(path, limit, what), path)
 
 
@@ -166,12 +159,7 @@ def safe_loader() -> type[Any]:
 
 
 def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
-    """Raise TextFileError if YAML is nested too deeply or has too many values.
-
-    Raises:
-        TextFileError: it is nested deeper than MAX_DEPTH or has more than MAX_VALUES values.
-        yaml.YAMLError: it is no YAML.
-    """
+    """Raise TextFileError if YAML is nested too deeply or has too many values."""
     depth = 0
     for values, event in enumerate(yaml.parse(text, Loader=loader)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -182,14 +170,7 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
 
 
 def expanded_size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return (number of values, depth) of a YAML node with aliases expanded.
-
-    Both exceed their limits for a cycle.
-
-    Args:
-        node: a composed node.
-        sizes_by_id: what nodes that were looked at stand for, by their identity.
-    """
+    """Return (number of values, depth) of a YAML node with aliases expanded."""
     if node is None or isinstance(node, yaml.ScalarNode):
         if node is not None and node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
             raise ValueError(f"a number of {len(node.value):,} characters")

@@ -1,17 +1,11 @@
 """Versions of the libraries that Qualm uses, compared with the versions it was tested with (`requirements.lock`)."""
 
-from __future__ import annotations
-
 import platform
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
-from typing import TYPE_CHECKING
 
 from qualm.registry.places import PACKAGE
 from qualm.registry.system import textfiles
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 DISTRIBUTION = "qualm-bench"
 BASE = "base"
@@ -78,16 +72,13 @@ def library_groups() -> dict[str, list[str]]:
     requirements = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
     for group in (BASE, *extras):
         for requirement in requirements:
-            is_of_group = requirement.marker is None if group == BASE else _is_of_extra(requirement, group)
+            marker = requirement.marker
+            is_of_group = marker is None if group == BASE else marker is not None and marker.evaluate({"extra": group})
             name = canonicalize_name(requirement.name)
             if is_of_group and name not in listed:
                 listed.add(name)
                 groups.setdefault(group, []).append(name)
     return groups
-
-
-def _is_of_extra(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
 
 
 def installed_version(name: str) -> str | None:

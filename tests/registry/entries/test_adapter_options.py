@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qualm.registry.entries.adapter_options import MAX_CANDIDATES, options_for
 from qualm.registry.entries.entries import Entry
+from qualm.registry.entries.new_card import MAX_CANDIDATES, options_for
 from tests.support.data.recordings import leh, leh_open
 
 HEAD = "kind: dataset\ntitle: T\ndescription: D.\nsource: https://example.org\nlicence: CC0\ncitation: ''\nlayout: [{files: '**'}]\n"
