@@ -83,12 +83,7 @@ class QuestionParts:
 
 
 def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
-    """Return the question parts by a setting's `per:`; None if all share one threshold.
-
-    Args:
-        samples: of the dataset.
-        setting: of the stage's parameters.
-    """
+    """Return the question parts by a setting's `per:`; None if all share one threshold."""
     per = setting.get("per")
     if per is None:
         return None
@@ -110,13 +105,7 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
 def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
     """Return (n,) True for a setting's calibration rows; open questions never calibrate.
 
-    Within parts, questions of no part do not calibrate either.
-
-    The rows are the same for every model and variant.
-
-    Args:
-        samples: of the dataset.
-        setting: of the stage's parameters.
+    Within parts, questions of no part do not calibrate either. The rows are the same for every model and variant.
 
     Raises:
         StageError: the questions, or those of a part, are too few to be split, or to have a threshold.

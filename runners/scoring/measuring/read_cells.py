@@ -22,11 +22,10 @@ from qualm.runners.scoring.calibration.conformal_draws import Redraw, precision,
 from qualm.runners.scoring.calibration.fits import FittedOn, Recalibration, Scores, recalibrations
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.collapse import most_frequent
-from qualm.runners.scoring.disputed import describe_dispute
-from qualm.runners.scoring.lexical_sentences import lexical_sentences
 from qualm.runners.scoring.measuring.by_cell import split
 from qualm.runners.scoring.measuring.columns import answer_columns, numbers
 from qualm.runners.scoring.measuring.tables import Tables, fits_elsewhere
+from qualm.runners.scoring.score_warnings import describe_dispute, lexical_sentences
 from qualm.runners.scoring.unscored import reasons
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
