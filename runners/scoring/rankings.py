@@ -267,9 +267,8 @@ def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], gr
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = np.where(of_pair < FEW_GROUPS, bonferroni(z), 0.0)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
-    ends = np.array(
-        [_difference_interval(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []
-    ).reshape(-1, 2)
+    pairs = combinations(candidates, 2) if place[4] in PAIRED else ()
+    ends = np.array([_difference_interval(a, b, groups, level) for a, b in pairs]).reshape(-1, 2)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
     return Ranked(place, higher_is_better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
@@ -319,6 +318,7 @@ def normal_deviate(t: Floats, freedom: float | Floats) -> Floats:
 
 
 def _back(z: float, freedom: Floats) -> Floats:
+    """Return the values of Student's t with the p-value of a normal deviate."""
     from scipy.special import ndtr, stdtrit
 
     beyond = float(ndtr(-z))

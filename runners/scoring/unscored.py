@@ -53,18 +53,13 @@ NO_CONFIDENCE = "no confidence: the answers came without log-probabilities or nu
 NO_SAMPLED_ANSWERS = "no sampled answers, or one that the judge could not rate"
 WITHOUT = {
     "confidence": NO_CONFIDENCE,
-    "predicted": "no numbers for options",
+    **dict.fromkeys(("predicted", "option_probabilities"), "no numbers for options"),
     "n_options": "for multiple-choice questions, and these are open",
-    "option_probabilities": "no numbers for options",
     "right_option": NO_RIGHT_OPTION,
     "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
-    "sampled_correct": NO_SAMPLED_ANSWERS,
-    "sampling_variance": NO_SAMPLED_ANSWERS,
-    "covered": "no prediction set",
-    "set_size": "no prediction set",
-    "is_calibration": "no prediction set",
-    "labelled": "no label of people",
-    "people_rating": "no label of people",
+    **dict.fromkeys(("sampled_correct", "sampling_variance"), NO_SAMPLED_ANSWERS),
+    **dict.fromkeys(("covered", "set_size", "is_calibration"), "no prediction set"),
+    **dict.fromkeys(("labelled", "people_rating"), "no label of people"),
     "uncertain": "the data do not say whether the question is uncertain",
 }
 _CONDITION = re.compile(r"\bundefined\b.+?(?=;|\.\s|\.?\Z)", re.IGNORECASE | re.DOTALL)

@@ -70,9 +70,8 @@ class QuestionParts:
         sentences = []
         if names:
             listed = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            sentences.append(
-                f"too few questions (or groups of questions) calibrate a threshold of {self.per} {listed}: take more, or a larger alpha"
-            )
+            few = f"too few questions (or groups of questions) calibrate a threshold of {self.per} {listed}"
+            sentences.append(f"{few}: take more, or a larger alpha")
         if (self.of_row < 0).any() and not self.of_labels:
             sentences.append(f"no '{self.per}' of {(self.of_row < 0).sum():,} questions")
         return "; ".join(sentences)

@@ -116,9 +116,8 @@ def mean_of_types_interval(
     moved_down, moved_up = (mean(np.where(np.eye(len(names), dtype=bool), ends, values)) for ends in (lows, highs))
     step = 1e-6
     slopes = (value - mean(values - step * values * np.eye(len(names)))) / (step * np.maximum(values, FLAT))
-    return combine_intervals(
-        value, value - moved_down, moved_up - value, slopes[:, None] * np.array([share.influences for share in shares])
-    )
+    influences = slopes[:, None] * np.array([share.influences for share in shares])
+    return combine_intervals(value, value - moved_down, moved_up - value, influences)
 
 
 def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
