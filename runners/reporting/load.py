@@ -26,9 +26,27 @@ QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 
 
 READS = (
-    *("datasets", "generations", "judgements", "uncertainties", "sets", "thresholds", "abstentions", "abstention_rules", "scores"),
-    *("comparisons", "rankings", "estimator_comparisons", "calibrator_comparisons", "correlations", "reliability", "risk_coverage"),
-    *("set_sizes", "metric_study", "sweeps", "urr", "hcc"),
+    "datasets",
+    "generations",
+    "judgements",
+    "uncertainties",
+    "sets",
+    "thresholds",
+    "abstentions",
+    "abstention_rules",
+    "scores",
+    "comparisons",
+    "rankings",
+    "estimator_comparisons",
+    "calibrator_comparisons",
+    "correlations",
+    "reliability",
+    "risk_coverage",
+    "set_sizes",
+    "metric_study",
+    "sweeps",
+    "urr",
+    "hcc",
 )
 """Inputs of several sections."""
 TABLES = (

@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 ASSETS = [
-    *(f"templates/{name}.html" for name in ("report", "sheet", "data", "idk", "filters", "pairs", "heat", "examples")),
-    *("templates/style.css", "templates/browse.js"),
+    "templates/report.html",
+    "templates/sheet.html",
+    "templates/data.html",
+    "templates/idk.html",
+    "templates/filters.html",
+    "templates/pairs.html",
+    "templates/heat.html",
+    "templates/examples.html",
+    "templates/style.css",
+    "templates/browse.js",
 ]
 """Files beside the Python modules: the compiler reads this list, and the stage depends on them."""
 
