@@ -69,12 +69,11 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     decoding = settings["decoding"]
     longest = say.NEW_TOKENS.format(n=decoding["max_new_tokens"])
     top_k = say.TOP_K.format(k=decoding["top_k"]) if decoding.get("top_k") else ""
-    sampled = (
-        say.SAMPLED_ANSWERS.format(n=decoding["draws"], temperature=decoding["temperature"], top_p=decoding["top_p"], top_k=top_k)
-        if "draws" in decoding
-        else ""
-    )
-    yield say.DECODING_FACT, say.GREEDY.format(tokens=longest, sampled=sampled or say.NO_SAMPLED_ANSWERS)
+    sampled = say.NO_SAMPLED_ANSWERS
+    if "draws" in decoding:
+        chances = {name: decoding[name] for name in ("temperature", "top_p")}
+        sampled = say.SAMPLED_ANSWERS.format(n=decoding["draws"], top_k=top_k, **chances)
+    yield say.DECODING_FACT, say.GREEDY.format(tokens=longest, sampled=sampled)
     by_prompt: dict[str, list[str]] = {}
     for name, prompt in settings.get("prompts", {}).items():
         by_prompt.setdefault(prompt, []).append(name)
@@ -88,10 +87,8 @@ def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
     for about in settings:
         scores = ", ".join(score["label"] for score in about["scores"])
         chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
-        yield (
-            say.CONFORMAL_SETS.format(label=about["label"]),
-            visible(say.CONFORMAL_FACTS.format(scores=scores, alpha=about["alpha"], rows=chosen), 400),
-        )
+        text = say.CONFORMAL_FACTS.format(scores=scores, alpha=about["alpha"], rows=chosen)
+        yield say.CONFORMAL_SETS.format(label=about["label"]), visible(text, 400)
 
 
 def _judge_facts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -108,9 +105,8 @@ def _judge_facts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def format_plugin(about: Mapping[str, Any]) -> str:
     """Return a plugin with its set parameters as text: `lave (by: openai (model: gpt-4))`."""
     args = {key: value for key, value in about.get("args", {}).items() if value is not False and value not in (None, {}, [])}
-    parts = [
-        f"{key}: {format_plugin(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
-    ]
+    texts = {key: format_plugin(value) if isinstance(value, dict) and "plugin" in value else value for key, value in args.items()}
+    parts = [f"{key}: {text}" for key, text in sorted(texts.items())]
     return f"{about['plugin']} ({', '.join(parts)})" if parts else str(about["plugin"])
 
 

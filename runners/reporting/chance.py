@@ -17,9 +17,6 @@ from qualm.runners.scoring.measuring.labels import plugin_of
 def none_beats_chance(best: Mapping[str, Any]) -> str:
     """Return a clause if a ranking's best is not significantly better than chance; else "".
 
-    Args:
-        best: The first row of a column of RANKINGS.
-
     >>> row = {"metric": "auroc", "value": 0.28, "low": 0.22, "high": 0.34, "chance": 0.5}
     >>> none_beats_chance(row)
     'none beats chance (0.500), and the ranking is inverted: the whole interval of the best is worse than chance'

@@ -24,9 +24,7 @@ def _rounded(rows: Rows) -> list[dict[str, Any]]:
 def reliability(rows: Rows, max_count: float = 0) -> str:
     """Return an SVG of accuracy against confidence per bin, with consistency bars and counts.
 
-    Args:
-        rows: bins.
-        max_count: answers in the fullest bin of all panels, which share their axes.
+    `max_count` is that of the fullest bin of all panels, which share their axes.
     """
     top = _unit_plot(150, (0, 1))
     marks = list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True))
@@ -38,9 +36,8 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
     share.x_axis(marks, "confidence")
     many = plot.ticks(0, max_count, 2)
     share.y_axis(list(zip(many, plot.format_thousands(many), strict=True)), "n", grid=False)
-    return plot.stack_plots(
-        [(0, top), (160, share)], max(plot.left_margin(plot.format_numbers(_UNIT)), plot.left_margin(plot.format_thousands(many))), _BELOW
-    )
+    margin = max(plot.left_margin(labels) for labels in (plot.format_numbers(_UNIT), plot.format_thousands(many)))
+    return plot.stack_plots([(0, top), (160, share)], margin, _BELOW)
 
 
 def risk_coverage(rows: Rows, oracle: Rows, overall_error: float | None, max_risk: float = 0) -> str:
@@ -141,11 +138,9 @@ def dots(
 
 
 def ranked_dots(rows: Rows, reference: float | None = None) -> str:
-    """Return an SVG of one row per value, top to bottom: dot, interval and number.
+    """Return an SVG of one row per value, top to bottom: dot, interval and number; a dashed line at `reference`.
 
-    Args:
-        rows: `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
-        reference: where a dashed line stands.
+    Each of `rows` has `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
     """
     drawn = _rounded(rows)
     ends = [row[key] for row in drawn for key in ("value", "low", "high") if row[key] is not None]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
-
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -25,13 +23,9 @@ def compared_models(results: Report, dataset: str) -> Sheet | None:
     tested = [test for test in tests if test["p_adjusted"] is not None]
     found = sum(bool(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])) for test in tested)
     settings = results.stage.params.get("made", {}).get("compare")
-    sentences = [
-        say.PAIRED_TESTS.format(
-            test=PAIRED_TEST.capitalize(), correction=describe_correction(settings) if settings else say.CORRECTED_AS_SPECIFIED
-        ),
-        say.FIRST_MINUS_SECOND,
-        say.NO_PROOF_OF_EQUALITY,
-    ]
+    correction = describe_correction(settings) if settings else say.CORRECTED_AS_SPECIFIED
+    how = say.PAIRED_TESTS.format(test=PAIRED_TEST.capitalize(), correction=correction)
+    sentences = [how, say.FIRST_MINUS_SECOND, say.NO_PROOF_OF_EQUALITY]
     if any(test["compared_by"] for test in tests):
         sentences.append(say.ERRORS_COMPARED_BY_SQUARE)
     if has_margin:
@@ -45,7 +39,7 @@ def compared_models(results: Report, dataset: str) -> Sheet | None:
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
-    for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).iter_rows(named=True):
+    for test in results.comparisons.filter(dataset=dataset, slice="all").iter_rows(named=True):
         label = read_label(test["metric"], results.settings, results.stage.params.get("calibrators", ()))
         if label.setting in ("", results.main_setting):
             where = "/".join(filter(None, (label.setting, label.score, label.estimator, label.calibrator)))

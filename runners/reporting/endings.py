@@ -17,10 +17,7 @@ FINISHES = ("length", "content_filter", "refusal")
 
 
 def endings_table(results: Report) -> Sheet | None:
-    """Return a table counting cut, filtered, refused, empty clean answers; None if none are.
-
-    A row per model and dataset that has such answers, over the greedy answers to its clean questions.
-    """
+    """Return a table counting cut, filtered, refused, empty clean answers by model and dataset; None if none are."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():
@@ -31,14 +28,7 @@ def endings_table(results: Report) -> Sheet | None:
             without = "; ".join(f"{n:,} {visible(reason, 80)}" for reason, n in sorted(reasons.items()))
             ended = [f"{finishes[name]:,}" for name in FINISHES]
             rows.append([f"{visible(model, 80)} · {visible(dataset, 80)}", f"{answers.num_rows:,}", *ended, without or "0"])
-    if not rows:
-        return None
-    return Sheet(
-        say.ENDINGS,
-        [*say.ENDINGS_COLUMNS],
-        rows,
-        note=say.ENDINGS_NOTE,
-    )
+    return Sheet(say.ENDINGS, [*say.ENDINGS_COLUMNS], rows, note=say.ENDINGS_NOTE) if rows else None
 
 
 ASSETS = ["templates/endings.html"]

@@ -14,6 +14,7 @@ from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, display_name, number, read_label, rounded, signed, visible
+from qualm.runners.results.gains import turn_around
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.rankings import ESTIMATORS
 
@@ -41,9 +42,9 @@ def best_estimator_tests(results: Report, dataset: str) -> BestEstimatorTests | 
         if (no_better := none_beats_chance(row)) or row["not_comparable"]:
             shares = say.UNRANKED_SHARES if row["not_comparable"] else ""
             sentence += f" {visible(model, 60)}, {visible(metric, 60)}: {'; '.join(filter(None, (no_better, shares)))}."
-    note = say.FROM_THE_BEST
     rows = [_row(test) for test in tests]
-    return BestEstimatorTests(sentence, Sheet(say.ESTIMATOR_TESTS, [*say.ESTIMATOR_TEST_COLUMNS], rows, note=note, wordy=True))
+    sheet = Sheet(say.ESTIMATOR_TESTS, [*say.ESTIMATOR_TEST_COLUMNS], rows, note=say.FROM_THE_BEST, wordy=True)
+    return BestEstimatorTests(sentence, sheet)
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
@@ -54,27 +55,15 @@ def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
         ranked = results.candidates(ESTIMATORS, dataset, row["metric"], model=row["model"])
         if not ranked or ranked[0]["candidate"] not in (row["a"], row["b"]) or label.setting not in ("", results.main_setting):
             continue
-        yield {
-            **_relative_to_best(row, ranked[0]["candidate"]),
-            "title": f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip(),
-        }
-
-
-def _relative_to_best(row: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """Return a comparison as the other estimator minus the best, with its verdict."""
-    turned = dict(row)
-    if row["b"] == best:
-        swapped = {"difference": row["difference"], "low": row["high"], "high": row["low"]}
-        turned |= {"a": best, "b": row["a"], **{key: None if value is None else -value for key, value in swapped.items()}}
-    turned["verdict"] = verdict(turned["p_adjusted"], turned["difference"], turned["higher_is_better"])
-    return turned
+        test = turn_around(row) if row["b"] == ranked[0]["candidate"] else row
+        title = f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()
+        yield {**test, "verdict": verdict(test["p_adjusted"], test["difference"], test["higher_is_better"]), "title": title}
 
 
 def _row(test: Mapping[str, Any]) -> list[str]:
     names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(display_name(test[side]), 60) for side in "ab")]
     p = number(test["p_adjusted"], 4)
     finding = f"significantly {test['verdict']}" if test["verdict"] else say.STATISTICALLY_TIED
-    limits = (between(test) or say.NO_INTERVAL).replace(
-        " ", "\N{NO-BREAK SPACE}"
-    )  # names are broken where there is no room, numbers are not
+    # Names are broken where there is no room, numbers are not.
+    limits = (between(test) or say.NO_INTERVAL).replace(" ", "\N{NO-BREAK SPACE}")
     return [*names, rounded(test, "difference", signed), limits, p, finding]

@@ -75,10 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the first len(SERIES) models of the palette if they include `models`, else all.
-
-    More models than there are colours share one colour in a figure that needs those beyond the first.
-    """
+    """Return the first len(SERIES) models of the palette if they include `models`, else all, which then share one colour."""
     first = palette[: len(SERIES)]
     return first if set(models) <= set(first) else palette
 
@@ -95,9 +92,6 @@ def merge_figures(figures: Mapping[str, Figure]) -> Figure | None:
     """Return one figure with the panels of all datasets; None if there are no panels.
 
     Several datasets head their panels with their names. The figure of a single one is returned as it is.
-
-    Args:
-        figures: Dataset -> its figure.
     """
     drawn = {dataset: figure for dataset, figure in figures.items() if figure.panels}
     if not drawn:
@@ -120,10 +114,6 @@ def merge_figures(figures: Mapping[str, Figure]) -> Figure | None:
     return replace(first, caption=" ".join(captions), panels=panels, legend=list(legend), table=table)
 
 
-def _select_rows(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
-    return frame.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
-
-
 def reliability(results: Report, dataset: str) -> Figure:
     """Return a figure with one reliability diagram per model."""
     figure = Figure(
@@ -136,7 +126,7 @@ def reliability(results: Report, dataset: str) -> Figure:
         frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting") == results.main_setting))
     panels: list[tuple[str, list[dict[str, Any]]]] = []
     for model in results.models:
-        rows = _select_rows(frame, model, dataset)
+        rows = frame.filter(model=model, dataset=dataset)
         if rows.is_empty() or (rows := rows.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())).is_empty():
             continue
         names = ["bin_low", "bin_high", "accuracy", "confidence", "n", *(c for c in EXPECTED if c in rows.columns)]
@@ -156,10 +146,9 @@ def _metric_note(results: Report, model: str, dataset: str, plugin: str, metric_
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
-            p = results.cells[model, dataset, label.text].get("p_null")
-            return f"{metric_name} {rounded(results.cells[model, dataset, label.text])}" + (
-                "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
-            )
+            row = results.cells[model, dataset, label.text]
+            p = row.get("p_null")
+            return f"{metric_name} {rounded(row)}" + ("" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}")
     return ""
 
 
@@ -174,10 +163,10 @@ def risk_coverage(results: Report, dataset: str) -> Figure:
     frame = frame.filter((pl.col("dataset") == dataset) & pl.col("risk").is_finite())
     most = 0.0 if frame.is_empty() else float(frame["risk"].max())  # type: ignore[arg-type]
     for model in results.models:
-        if (rows := _select_rows(frame, model, dataset)).is_empty():
+        if (rows := frame.filter(model=model, dataset=dataset)).is_empty():
             continue
         rows = rows.sort("coverage")
-        right = _select_rows(results.answers, model, dataset)["correct"].drop_nulls().drop_nans().to_numpy()
+        right = results.answers.filter(model=model, dataset=dataset)["correct"].drop_nulls().drop_nans().to_numpy()
         total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, most)
@@ -202,9 +191,8 @@ def set_sizes(results: Report, dataset: str) -> Figure:
     values = frame["size"].to_numpy() if scores else np.zeros(1)
     sizes = range(int(values.min()), int(values.max()) + 1)
     if scores:
-        frame = frame.filter(pl.col("score").is_in(scores)).with_columns(
-            share=pl.col("count") / pl.col("count").sum().over("model", "score"), size=pl.col("size").cast(pl.Int64)
-        )
+        share = pl.col("count") / pl.col("count").sum().over("model", "score")
+        frame = frame.filter(pl.col("score").is_in(scores)).with_columns(share=share, size=pl.col("size").cast(pl.Int64))
     if len(sizes) == 1:  # the tables say it
         return figure
     most = float(frame["share"].fill_nan(None).max() or 0) if scores else 0.0  # type: ignore[arg-type]
@@ -258,7 +246,7 @@ def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
 
     Without estimators the value is 1 minus the confidence.
     """
-    verdicts = _select_rows(results.answers, model, dataset).filter(pl.col("correct").is_finite())
+    verdicts = results.answers.filter(model=model, dataset=dataset).filter(pl.col("correct").is_finite())
     if dataset in results.estimators:
         values = results.uncertainties(model, dataset).filter(pl.col("value").is_finite())
         frame = values.join(verdicts.select("sample_id", "correct"), on="sample_id", maintain_order="left")
@@ -289,11 +277,8 @@ def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
         if not len(chosen):
             continue
         counts = np.histogram(np.clip(chosen, low, high), edges)[0] / len(chosen)
-        rows += [
-            {"low": float(a), "high": float(b), "share": sign * float(c), "verdict": verdict}
-            for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
-            if c > 0
-        ]
+        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True):
+            rows += [{"low": float(a), "high": float(b), "share": sign * float(c), "verdict": verdict}] if c > 0 else []
     return rows
 
 
@@ -341,23 +326,13 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
         if rows.is_empty() or (label.plugin in ("coverage", "set_size") and rows["value"].n_unique() == 1):
             continue
-        plain = [
-            {
-                "row": brief(r["row"]),
-                "model": brief(r["model"]),
-                "value": r["value"],
-                "low": end_or_value(r["low"], r),
-                "high": end_or_value(r["high"], r),
-            }
-            for r in rows.iter_rows(named=True)
-        ]
+        plain = [{"row": brief(r["row"]), "model": brief(r["model"]), **drawn_interval(r)} for r in rows.iter_rows(named=True)]
         if len(colour_order(models, results.palette)) > len(SERIES):
             note = say.TICKS_AND_MEAN
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
-        svg = charts.dots(
-            plain, [brief(o) for o in order], list(map(brief, colour_order(models, results.palette))), reference, list(map(brief, models))
-        )
+        colours = [brief(m) for m in colour_order(models, results.palette)]
+        svg = charts.dots(plain, [brief(o) for o in order], colours, reference, [brief(m) for m in models])
         figure.panels.append(Panel(heading(label), svg))
     head, lines = _numbers_table(frame, order, labels)
     if len(lines) > MAX_LINES:
@@ -378,6 +353,11 @@ def heading(label: Label) -> str:
 def end_or_value(value: float | None, row: Mapping[str, Any]) -> float:
     """Return an interval's end as a number; the row's value if it is None or not finite."""
     return float(row["value"]) if value is None or not math.isfinite(value) else value
+
+
+def drawn_interval(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return a row's `value`, `low` and `high` for a chart, each end by `end_or_value`."""
+    return {"value": row["value"], "low": end_or_value(row["low"], row), "high": end_or_value(row["high"], row)}
 
 
 def _numbers_table(frame: pl.DataFrame, row_order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
@@ -403,10 +383,7 @@ def _text(cell: dict[str, Any] | None) -> str:
 
 
 def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
-    """Return the figures that functions (report, dataset) draw, each merged over datasets.
-
-    Figures without panels are left out.
-    """
+    """Return the figures that functions (report, dataset) draw, each merged over datasets; those without panels are left out."""
     drawn = [merge_figures({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
     return [figure for figure in drawn if figure is not None]
 

@@ -13,7 +13,7 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, decimals, describe_coverage, display_name, number, rounded, signed, visible
-from qualm.runners.results.gains import BlindComparison, compare_with_blind
+from qualm.runners.results.gains import BlindComparison, compare_with_blind, turn_around
 from qualm.runners.results.shortcuts import describe_shortcuts
 from qualm.runners.scoring.families import ALPHA, describe_margin, verdict
 from qualm.runners.scoring.rankings import ESTIMATORS, MIN_GROUPS, MODELS
@@ -57,9 +57,8 @@ def _one_model(results: Report) -> Iterator[str]:
     values: dict[str, list[str]] = {}
     for dataset in results.datasets:
         if (label := results.quality(dataset)) and results.value(models[0], dataset, label.text) is not None:
-            values.setdefault(label.title, []).append(
-                say.ON_DATASET.format(value=_value_and_interval(results, dataset, models[0], label), dataset=dataset)
-            )
+            value = _value_and_interval(results, dataset, models[0], label)
+            values.setdefault(label.title, []).append(say.ON_DATASET.format(value=value, dataset=dataset))
     if values:
         yield say.ONLY_MODEL.format(model=models[0], values="; ".join(f"{title} {_and(of)}" for title, of in values.items()))
 
@@ -190,31 +189,19 @@ def _over_prompts(results: Report, dataset: str, label: Label) -> Iterator[str]:
         if values[worst] == values[best]:
             yield f"{say.EQUAL_OVER_PROMPTS.format(model=origin, n=len(values), metric=label.title, value=printed[best])}."
             continue
-        sentence = say.OVER_PROMPTS.format(
-            model=origin,
-            n=len(values),
-            metric=label.title,
-            worst=printed[worst],
-            worst_prompt=names[worst],
-            best=printed[best],
-            best_prompt=names[best],
-            spread=number(values[best] - values[worst], decimals(results.cells[best, dataset, label.text])),
-        )
+        spread = number(values[best] - values[worst], decimals(results.cells[best, dataset, label.text]))
+        ends = {"worst": printed[worst], "worst_prompt": names[worst], "best": printed[best], "best_prompt": names[best]}
+        sentence = say.OVER_PROMPTS.format(model=origin, n=len(values), metric=label.title, spread=spread, **ends)
         pair = pl.col("a").is_in([worst, best]) & pl.col("b").is_in([worst, best]) & (pl.col("a") != pl.col("b"))
-        here = (pl.col("dataset") == dataset) & (pl.col("slice") == ALL) & (pl.col("metric") == label.text)
-        for test in results.comparisons.filter(pair & here).iter_rows(named=True):
+        for test in results.comparisons.filter(pair, dataset=dataset, slice=ALL, metric=label.text).iter_rows(named=True):
             if test["p_adjusted"] is not None and test["low"] is not None:
-                sign = 1 if test["b"] == best else -1
-                low, high = sorted((sign * test["low"], sign * test["high"]))
-                of_best = {"difference": sign * test["difference"], "low": low, "high": high}
+                turned = test if test["b"] == best else turn_around(test)
+                # In as many decimals as its own interval supports, and not those of its column.
+                of_best = {name: turned[name] for name in ("difference", "low", "high")}
                 differs = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
-                tied = say.PROMPTS_DIFFER if differs else say.PROMPTS_TIED
-                sentence += say.PROMPT_DIFFERENCE.format(
-                    difference=rounded(of_best, "difference", signed),
-                    interval=aside(between(of_best, form=signed)),
-                    verdict=tied,
-                    p=number(test["p_adjusted"], 4),
-                )
+                change, interval = rounded(of_best, "difference", signed), aside(between(of_best, form=signed))
+                tied, p = say.PROMPTS_DIFFER if differs else say.PROMPTS_TIED, number(test["p_adjusted"], 4)
+                sentence += say.PROMPT_DIFFERENCE.format(difference=change, interval=interval, verdict=tied, p=p)
         yield f"{sentence}."
 
 
@@ -282,24 +269,21 @@ def _best_estimator(results: Report, dataset: str, model: str, metric: str, rank
     if len(ranked) < 2:
         return
     alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-    of = _describe_candidates(
-        ranked, list(estimator_values(results, dataset, model, metric)), say.N_ESTIMATORS.format(n=len(ranked)), display_name
-    )
+    scored = list(estimator_values(results, dataset, model, metric))
+    of = _describe_candidates(ranked, scored, say.N_ESTIMATORS.format(n=len(ranked)), display_name)
     value = say.AUROC_AND_CHANCE.format(value=_best_value(ranked))
     if ranked[0]["not_comparable"]:
         shares = describe_unequal_shares({display_name(row["candidate"]): row["scored_share"] for row in ranked})
         yield say.ESTIMATORS_NOT_RANKED.format(target=ranks, why=shares)
         return
-    if no_better := none_beats_chance(ranked[0]):
-        yield say.NO_ESTIMATOR_BEATS_CHANCE.format(
-            among=of, target=ranks, verdict=no_better, best=display_name(ranked[0]["candidate"]), value=_best_value(ranked)
-        )
-        return
-    if len(alike) > 1:
-        yield say.ESTIMATORS_SHARE_BEST.format(n=len(alike), among=of, target=ranks, value=value)
-        return
     best = display_name(ranked[0]["candidate"])
-    yield say.BEST_ESTIMATOR.format(among=of, estimator=best, target=ranks, value=value, others=_describe_ties(ranked))
+    if no_better := none_beats_chance(ranked[0]):
+        highest = {"best": best, "value": _best_value(ranked)}
+        yield say.NO_ESTIMATOR_BEATS_CHANCE.format(among=of, target=ranks, verdict=no_better, **highest)
+    elif len(alike) > 1:
+        yield say.ESTIMATORS_SHARE_BEST.format(n=len(alike), among=of, target=ranks, value=value)
+    else:
+        yield say.BEST_ESTIMATOR.format(among=of, estimator=best, target=ranks, value=value, others=_describe_ties(ranked))
 
 
 def estimator_values(results: Report, dataset: str, model: str, metric: str) -> dict[str, float]:

@@ -32,10 +32,9 @@ STATES = {
 
 
 def findings_figure(results: Report) -> Figure | None:
-    """Return a figure of models by quality and estimators by AUROC; None without values.
+    """Return a figure of models by quality and estimators by AUROC; None if no model has a value.
 
-    Models come first, then panels with significant differences. Models without a ranking have their own intervals. None if no model
-    has a value.
+    Models come first, then panels with significant differences. Models without a ranking have their own intervals.
     """
     drawn = [panel for dataset in results.datasets for panel in _panels(results, dataset)]
     drawn = drawn or [panel for dataset in results.datasets for panel in _unranked(results, dataset)]
@@ -115,12 +114,8 @@ def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None
 
 
 def _row(name: str, state: str, of: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "state": state,
-        "blind": bool(baseline_model(name)),
-        **{key: of.get(key) for key in ("value", "low", "high", "decimals")},
-    }
+    numbers = {key: of.get(key) for key in ("value", "low", "high", "decimals")}
+    return {"name": name, "state": state, "blind": bool(baseline_model(name)), **numbers}
 
 
 def _best_first(rows: Sequence[Mapping[str, Any]], label: Label) -> list[dict[str, Any]]:

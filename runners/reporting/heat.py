@@ -1,7 +1,7 @@
 """Grids of numbers in colour: a table, so that it can be read aloud, copied and scrolled, and each cell says more when pointed at."""
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from qualm.runners.scoring.families import ALPHA
 
@@ -62,12 +62,11 @@ def split_heat_map(heat: HeatMap, max_columns: int = WIDEST) -> list[HeatMap]:
         spans += [(name, low, high) for low, high in itertools.pairwise(ends)]
         start += width
     return [
-        HeatMap(
-            heat.caption,
-            heat.first,
-            heat.columns[low:high],
-            [(name, cells[low:high]) for name, cells in heat.rows],
-            [(group, high - low)] if heat.groups else [],
+        replace(
+            heat,
+            columns=heat.columns[low:high],
+            rows=[(name, cells[low:high]) for name, cells in heat.rows],
+            groups=[(group, high - low)] if heat.groups else [],
         )
         for group, low, high in spans
     ]
@@ -89,7 +88,4 @@ def count_runs(modalities: list[str]) -> list[tuple[str, int]]:
     >>> count_runs(["image", "image", "text"])
     [('image', 2), ('text', 1)]
     """
-    groups: list[tuple[str, int]] = []
-    for name in modalities:
-        groups = [*groups[:-1], (name, groups[-1][1] + 1)] if groups and groups[-1][0] == name else [*groups, (name, 1)]
-    return groups
+    return [(name, len(list(run))) for name, run in itertools.groupby(modalities)]

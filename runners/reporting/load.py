@@ -90,10 +90,7 @@ class Report:
         return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return the answers of all models to some samples of a dataset, with their texts.
-
-        The text of a model that abstains says so.
-        """
+        """Return the answers of all models to some samples of a dataset, with their texts; that of an abstention says so."""
         ids = list(sample_ids)
         rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
         if "text" in rows.columns:
@@ -161,9 +158,8 @@ class Report:
         rows = self.source.scan("sets").filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration")).collect()
         if rows.is_empty():
             return set()
-        options = [
-            frame.select("sample_id", dataset=pl.lit(name), options=pl.col("choices").list.len()) for name, frame in self.samples.items()
-        ]
+        n_options = pl.col("choices").list.len()
+        options = [frame.select("sample_id", dataset=pl.lit(name), options=n_options) for name, frame in self.samples.items()]
         keys = ["model", "dataset", "setting", "score"]
         sizes = rows.join(pl.concat(options), on=["dataset", "sample_id"]).group_by(keys)
         full = sizes.agg(is_full=(pl.col("set_size") >= pl.col("options")).all())
@@ -179,15 +175,12 @@ class Report:
 
     @cached_property
     def main_setting(self) -> str:
-        """Return the conformal setting of leaderboards: `ours`, else the first (studies last)."""
         return main_setting(self.settings)
 
     @cached_property
     def labels(self) -> dict[str, Label]:
-        return {
-            t: read_label(t, self.settings, self.stage.params.get("calibrators", ()))
-            for t in self.scores["metric"].unique(maintain_order=True).to_list()
-        }
+        texts = self.scores["metric"].unique(maintain_order=True).to_list()
+        return {text: read_label(text, self.settings, self.stage.params.get("calibrators", ())) for text in texts}
 
     @cached_property
     def baseline(self) -> str:
@@ -241,12 +234,8 @@ class Report:
         """Return a copy whose scores and rankings are one macro average, as if over all questions."""
         all_questions = pl.lit("all").alias("slice")
         of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == slice_name)
-        return replace(
-            self,
-            scores=self.averages.filter(of_average).with_columns(all_questions),
-            rankings=self.rankings.filter(of_average).with_columns(all_questions),
-            averages=self.averages.clear(),
-        )
+        scores, rankings = (table.filter(of_average).with_columns(all_questions) for table in (self.averages, self.rankings))
+        return replace(self, scores=scores, rankings=rankings, averages=self.averages.clear())
 
     def main_labels(self, dataset: str) -> list[Label]:
         """Return a dataset's metric labels, except of recalibrations and other conformal settings."""
@@ -296,9 +285,8 @@ class Report:
 
 def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
     """Return {metric without its brackets: decimals that its narrowest interval supports}."""
-    narrowest = (
-        rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family()).agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
-    )
+    by_metric = rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family())
+    narrowest = by_metric.agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
     return {row["metric"]: decimals(row) for row in narrowest.iter_rows(named=True)}
 
 
@@ -317,11 +305,7 @@ def _family() -> pl.Expr:
 
 
 def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return (models in the order of the report, models in the order of their colours).
-
-    Args:
-        params: parameters of the report stage.
-    """
+    """Return (models in the order of the report, models in the order of their colours); `params` are the report stage's."""
     tables = {name: results.scan(name).collect() for name in ("thresholds", "abstention_rules")}
     scores, none = results.labelled().filter(~IS_AVERAGE).collect(), pl.DataFrame()
     stage = replace(results.stage, params=dict(params))
@@ -330,12 +314,7 @@ def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str]
 
 
 def read_report(stage: Stage) -> Report:
-    """Return the Report of a report stage's inputs; StageError without scores.
-
-    Raises:
-        RecordError: a table is missing or breaks its schema.
-        StageError: a figure's CSV lacks a column, or the score table is empty.
-    """
+    """Return the Report of a report stage's inputs; StageError without scores."""
     inputs, source = stage.inputs, Results(stage)
     scores = source.labelled().collect()
     if scores.is_empty():

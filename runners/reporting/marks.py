@@ -41,9 +41,7 @@ def verdict_mark(test: Mapping[str, Any]) -> tuple[str, str]:
 
 def describe_test(test: Mapping[str, Any]) -> str:
     """Return a test as text: difference, interval, p-value and margin, or why there is none."""
-    interval = ""
-    if is_finite(test["low"]) and is_finite(test["high"]):
-        interval = f" ({between(test, form=signed)})"
+    interval = f" ({between(test, form=signed)})" if is_finite(test["low"]) and is_finite(test["high"]) else ""
     p = f"p = {number(test['p_adjusted'], 4)}" if is_finite(test["p_adjusted"]) else visible(families.describe_comparison(test), 300)
     change = rounded(test, "difference", signed) if is_finite(test["difference"]) else "undefined"
     by = families.compared_quantity(test.get("compared_by"))
@@ -57,10 +55,8 @@ def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     if not is_finite(test["difference"]):
         why = f"; {visible(test['why'], 300)}" if test.get("why") else ""
         return MarkedNumber("undefined", title=f"n = {test['n']:,}{why}")
-    has_interval = is_finite(test["low"]) and is_finite(test["high"])
-    interval = between(test, form=signed) if has_interval else ""
-    interval = say.NOT_TESTED if test["p_adjusted"] is None else interval
-    interval = "; ".join(filter(None, (interval, families.describe_margin(test))))
+    interval = between(test, form=signed) if is_finite(test["low"]) and is_finite(test["high"]) else ""
+    interval = "; ".join(filter(None, (say.NOT_TESTED if test["p_adjusted"] is None else interval, families.describe_margin(test))))
     sign, tone = verdict_mark(test)
     return MarkedNumber(rounded(test, "difference", signed), interval, "", sign, tone, f"n = {test['n']:,}; {describe_test(test)}")
 

@@ -46,12 +46,9 @@ MIN_PICKED = 4
 
 
 def html_page(content: Mapping[str, Any]) -> bytes:
-    """Return the page as HTML bytes, with fewer questions shown if it is over MAX_BYTES.
+    """Return the page as HTML bytes, with fewer questions shown if it is over MAX_BYTES, which it then says.
 
-    Equal content gives equal bytes. A page with fewer questions says so.
-
-    Args:
-        content: what `templates/report.html` reads, except for style, script and policy.
+    Equal content gives equal bytes. `content` is what `templates/report.html` reads, except for style, script and policy.
     """
     style, script = ((TEMPLATES / f).read_text(encoding="utf-8") for f in ("style.css", "browse.js"))
     template = _environment().get_template("report.html")
@@ -75,11 +72,8 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["visible"] = visible
-    environment.filters["described"] = add_description
-    environment.filters["with_code"] = code_to_html
-    environment.filters["rich"] = sentence_to_html
-    environment.filters["bdi"] = isolate_direction
+    environment.filters |= {"visible": visible, "described": add_description, "with_code": code_to_html}
+    environment.filters |= {"rich": sentence_to_html, "bdi": isolate_direction}
     environment.globals["say"] = say
     return environment
 

@@ -4,7 +4,6 @@ A text in braces is a field, which `str.format` fills in. Fields hold names, num
 """
 
 # Findings
-
 WRONG_ANSWERS_OF = "the wrong answers of {model}"
 UNCERTAIN_QUESTIONS_OF = "the uncertain questions asked of {model}"
 NO_INTERVAL = "no interval"
@@ -75,7 +74,6 @@ FINDINGS_NOTE = (
 )
 
 # Findings figure
-
 STATE_LEAD = "best, or statistically tied with it"
 STATE_BEHIND = "significantly worse than a better one"
 STATE_NOT_COMPARED = "not in the ranking"
@@ -94,7 +92,6 @@ INTERVAL = "interval"
 NO_FIGURE = "No figure: no model has a value of its main metric."
 
 # First table
-
 NOT_IN_DATASET = "not in this dataset"
 MODELS_SHOWN = "The first {n} models of each dataset are shown; the leaderboard has all."
 IN_VARIANTS = "{kinds:,} in {variants:,} variants"
@@ -135,7 +132,6 @@ WHY_COLUMNS_UNDEFINED = "Why {n} columns have undefined values"
 MORE = "{n} more"
 
 # Chance
-
 NONE_BEATS_CHANCE_INVERTED = (
     "none beats chance ({chance}), and the ranking is inverted: the whole interval of the best is worse than chance"
 )
@@ -144,7 +140,6 @@ NONE_SIGNIFICANTLY_BEATS_CHANCE = "the best is not significantly better than cha
 CHANCE_LEVEL = "chance level: {levels}"
 
 # Leaderboard
-
 PREDICTION_SETS = "Prediction sets"
 UNCERTAINTY_ESTIMATORS = "Uncertainty estimators"
 MEAN_OVER = "mean over {part}"
@@ -187,7 +182,6 @@ ONE_NOTE = "{n} note on these values"
 NOTES = "{n} notes on these values"
 
 # Tests between models
-
 PAIRED_TESTS = "{test} tests over whole groups, {correction}."
 FIRST_MINUS_SECOND = "Differences are the first model minus the second. Each interval is for that difference alone."
 NO_PROOF_OF_EQUALITY = "The absence of a significant difference does not prove equality."
@@ -202,7 +196,6 @@ MARGIN_COLUMNS = ("p, equal", "p, not worse")
 MODEL_TEST_COLUMNS = ("models", "metric", "values", "difference", "interval", "p", "finding")
 
 # Tests of estimators
-
 ONE_DIFFERENCE = "{significant} of 1 difference from the best estimator of a model is significant (corrected p < .05)."
 ONE_OF_DIFFERENCES = "1 of {n:,} differences from the best estimator of a model is significant (corrected p < .05)."
 DIFFERENCES = "{significant:,} of {n:,} differences from the best estimator of a model are significant (corrected p < .05)."
@@ -214,7 +207,6 @@ STATISTICALLY_TIED = "statistically tied"
 ESTIMATOR_TEST_COLUMNS = ("model", "metric", "best", "estimator", "difference", "interval", "corrected p", "verdict")
 
 # Figures
-
 CALIBRATED_BINS = (
     "Vertical lines: 95% range of a bin's accuracy under perfect calibration, with the answers of a group correlated as observed; one bin "
     "in twenty lies outside by chance. "
@@ -255,7 +247,6 @@ SLICES_HEADING = "Slices and perturbations"
 NUMBERS = "The numbers"
 
 # Group-conditional coverage
-
 COVERAGE_BY_GROUP_NOTE = (
     "Each group has a threshold from its own calibration questions, so its sets contain the reference answer for at least the target share "
     "of questions, on average over calibration samples that are exchangeable with the test questions of the same group. With "
@@ -269,20 +260,11 @@ IN_GROUPS = " in {n:,} groups"
 NO_TEST_QUESTIONS = "no test questions"
 COVERAGE_BY_GROUP_TITLE = "Group-conditional coverage"
 COVERAGE_BY_GROUP_COLUMNS = (
-    "model",
-    "score",
-    "group",
-    "calibration n",
-    "test n",
-    "threshold",
-    "coverage",
-    "expected (95%)",
-    "",
-    "mean size",
+    *("model", "score", "group", "calibration n", "test n", "threshold", "coverage", "expected (95%)"),
+    *("", "mean size"),
 )
 
 # Recalibrated confidences
-
 RECALIBRATED_NOTE = (
     "“raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. Calibrators are "
     "fitted on part of the questions, in whole groups, or on split `val`; all rows are over the n other scored questions: compare them "
@@ -294,7 +276,6 @@ RECALIBRATED = "Raw and recalibrated: {dataset} · {setting}"
 RECALIBRATED_COLUMNS = ("model", "metric", "confidence", "value (interval)", "minus raw (interval)", "corrected p", "against raw", "n")
 
 # Uncertain questions
-
 NOT_MEASURED = "not measured"
 FLOORS = "floors {low} – {high}, each over the questions of its row"
 FLOOR_ON_THESE = "; floor {floor} on these"
@@ -319,7 +300,6 @@ UNCERTAIN_QUESTIONS_NOTE = (
 )
 
 # Under perturbation
-
 BECAME_WRONG = "became wrong"
 ALL_ARE_IN = " All are in {path}."
 FIRST_OF_KIND_SHOWN = "The first {shown:,} of {n:,} {what} are shown.{where}"
@@ -400,12 +380,7 @@ MODALITY_TESTS = "Tests between modalities"
 MODALITY_PAIR = "{higher} {high} against {lower} {low}: {difference}, corrected p = {p}"
 MODALITY_TEST_COLUMNS = ("model", "metric", "modalities", "difference", "interval", "corrected p", "finding")
 ATTRIBUTION_COLUMNS = (
-    "model",
-    "tested on",
-    "right ↑ (interval)",
-    "mean over modalities ↑",
-    "AUROC of image over text ↑",
-    "majority baseline",
+    *("model", "tested on", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", "majority baseline"),
     "samples",
 )
 PERTURBED_FROM_CLEAN_SHORT = "AUROC, perturbed from clean"
@@ -460,7 +435,6 @@ GALLERY_CUT = "The first {shown} of {n} variants."
 GALLERY_IMAGES = "Images are reduced in size; an unchanged image or question is not repeated."
 
 # Answers to the research questions
-
 CAPTURE = "How well do estimators capture the uncertainty of each modality?"
 REACT = "How consistently do they react, and do they react more to one modality than to others?"
 WARN = "Do perturbations make models hallucinate, and do estimators indicate it?"
@@ -500,7 +474,6 @@ VALIDATED = "Validated"
 CELL = "{estimator} under {variant} ({model} on {dataset})"
 
 # Published values
-
 NO_PUBLISHED_SETTING = "no conformal setting of this spec is called '{setting}', so the authors' settings are not repeated"
 NO_PUBLISHED_TABLES = "{folder} holds none of {tables}"
 PUBLISHED_NAMES_NONE = "no published cell has a model, dataset and metric that this spec measures"
@@ -528,7 +501,6 @@ SOURCES = "Sources of the difference"
 SOURCES_NOTE = "Each row changes the factors that it names. Above: mean change over the models; below: the largest change of any model."
 
 # Studies
-
 CALIBRATION_SIZE = "How much calibration data is needed"
 DASHED_TARGET = "Dashed: target coverage."
 SHARE_TO_CALIBRATE = "share used to calibrate"
@@ -550,12 +522,10 @@ SIGNIFICANTLY_WORSE = "significantly worse"
 TIED_OR_NOT_TESTED = "statistically tied or not tested"
 
 # Further tables
-
 ROWS_AND_COLUMNS = "{rows:,} of {n_rows:,} rows and {columns} of {n_columns} columns; all are in {path}."
 FURTHER_TABLES = "Further tables"
 
 # Judges
-
 JUDGES_NOTE = (
     "On answers labelled by people. Refusals recognised: accuracy of the judge’s decision whether an answer is a refusal. Kendall’s τ-b: "
     "rank correlation of its ratings with people’s, from −1 to 1. Sensitivity: of the answers rated right by people and right or wrong by "
@@ -564,21 +534,11 @@ JUDGES_NOTE = (
 )
 JUDGES = "Judges against people"
 JUDGES_COLUMNS = (
-    "judge",
-    "refusals recognised ↑ (Wilson 95%)",
-    "false negatives",
-    "false positives",
-    "Kendall’s τ-b ↑ (95%)",
-    "p",
-    "equal ratings",
-    "sensitivity ↑ (95%)",
-    "specificity ↑ (95%)",
-    "answers",
-    "unreadable",
+    *("judge", "refusals recognised ↑ (Wilson 95%)", "false negatives", "false positives", "Kendall’s τ-b ↑ (95%)", "p", "equal ratings"),
+    *("sensitivity ↑ (95%)", "specificity ↑ (95%)", "answers", "unreadable"),
 )
 
 # How answers ended
-
 ENDINGS = "How answers ended"
 ENDINGS_NOTE = (
     "Greedy answers to clean inputs. A truncated answer may lack its last words; raise max_new_tokens if many are. Empty answers are "
@@ -587,7 +547,6 @@ ENDINGS_NOTE = (
 ENDINGS_COLUMNS = ("model · dataset", "answers", "truncated at max_new_tokens", "stopped by a content filter", "API refusal", "empty")
 
 # Abstention
-
 MEAN_OF_CATEGORIES = "mean of categories"
 WITH_ABSTENTION = "abstention or recalibration"
 FINE_TUNED = "supervised fine-tuning"
@@ -681,7 +640,6 @@ WORSE_05 = "worse, p < .05;"
 WORSE_01 = "worse, p < .01;"
 
 # Data
-
 PAIRS_NOTE = "Every pair has one answerable and one unanswerable (IDK) question; each image is counted once."
 IMAGES_AND_QUESTIONS = "Images and questions"
 WHEN_ASSEMBLED = "when the dataset was assembled"
@@ -729,7 +687,6 @@ TAXONOMY = "Categories of uncertainty"
 TAXONOMY_COLUMNS = ("category", "definition", "expected answer")
 
 # Examples
-
 NO_ANSWER = "no answer: {reason}"
 IMAGE_LEFT_OUT = "image left out: the page has reached its size limit"
 IMAGE_NOT_FOUND = "image not found"
@@ -751,7 +708,6 @@ NO_REFERENCE = "no reference"
 SELECTED_AS = "Selected as"
 
 # How the results were made
-
 INTERVALS_FACT = "Intervals"
 RANKINGS_FACT = "Rankings"
 TESTS_FACT = "Tests"

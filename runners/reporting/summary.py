@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from qualm.registry import baseline_model
 from qualm.runners.reporting import sentences as say
@@ -83,13 +82,11 @@ def _title(label: Label) -> str:
 def page_facts(results: Report) -> list[tuple[str, str]]:
     """Return the (name, text) facts below the title, such as spec, models and answer counts."""
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
-    facts = [
-        (say.SPEC, results.stage.spec),
-        (say.MODELS_FACT, _models(results)),
-        (say.DATASETS, f"{len(results.datasets)}"),
-    ]
+    facts = [(say.SPEC, results.stage.spec), (say.MODELS_FACT, _models(results)), (say.DATASETS, f"{len(results.datasets)}")]
     if variants := results.stage.params.get("variants"):
-        facts.append((say.PERTURBATIONS, _perturbations(variants)))
+        kinds = len({variant["plugin"] for variant in variants})
+        in_variants = say.IN_VARIANTS.format(kinds=kinds, variants=len(variants))
+        facts.append((say.PERTURBATIONS, f"{kinds:,}" if kinds == len(variants) else in_variants))
     answers = f"{results.answers.height:,}" if results.answers.height else say.UP_TO_EACH.format(n=scored)
     facts.append((say.CLEAN_ANSWERS if variants else say.ANSWERS, answers))
     if results.judge:
@@ -97,11 +94,6 @@ def page_facts(results: Report) -> list[tuple[str, str]]:
     if results.main_setting:
         facts.append((say.CONFORMAL, results.main_setting))
     return [(k, visible(v, 120)) for k, v in facts]
-
-
-def _perturbations(variants: Sequence[Mapping[str, Any]]) -> str:
-    kinds = len({variant["plugin"] for variant in variants})
-    return f"{kinds:,}" if kinds == len(variants) else say.IN_VARIANTS.format(kinds=kinds, variants=len(variants))
 
 
 def _models(results: Report) -> str:

@@ -46,9 +46,8 @@ def percent(fraction: float, digits: int = 1) -> str:
 def decimals(row: Mapping[str, Any]) -> int:
     """Return the number of decimals that a row's interval supports.
 
-    Up to the first digit of a quarter of its width, about the standard error.
-
-    Those of its column, if the row has `decimals`. Without an interval, or with one of no width, `DIGITS`.
+    Up to the first digit of a quarter of its width, about the standard error; those of its column, if the row has `decimals`. Without an
+    interval, or with one of no width, `DIGITS`.
 
     >>> [decimals({"low": 0.5, "high": high}) for high in (0.5042, 0.54, 0.8, 60.0)], decimals({"low": None, "high": None})
     ([3, 2, 2, 0], 3)

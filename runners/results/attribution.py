@@ -76,10 +76,8 @@ def attribution_features(
 ) -> dict[tuple[str, str], Floats]:
     """Return (estimator, modality) -> (n,) mean change; for `clean` the uncertainty itself.
 
-    The mean is over the finite changes under the modality's perturbations; NaN if there are none.
-
-    Args:
-        changes: (estimator, variant) -> (n,) change of uncertainty; under CLEAN the uncertainty itself.
+    The mean is over the finite changes under the modality's perturbations; NaN if there are none. `changes` is (estimator, variant) ->
+    (n,) change of uncertainty; under CLEAN the uncertainty itself.
     """
     features = {}
     for estimator in dict.fromkeys(name for name, _ in changes):
@@ -118,9 +116,7 @@ def _scaled(features: Floats, mean: Floats, spread: Floats) -> Floats:
 def fit_modalities(features: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> ModalityRegression | None:
     """Fit the regression to the chosen rows; None if they have fewer than two modalities.
 
-    Args:
-        features: (n, features), NaN where a feature is missing.
-        truth: modality of each row; known for the chosen ones.
+    `features` are (n, features), NaN where one is missing; `truth` is known for the chosen rows.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -130,9 +126,8 @@ def fit_modalities(features: Floats, truth: Sequence[str | None], chosen: NDArra
         return None
     mean, spread = _moments(features[chosen])
     codes = np.array([modalities.index(str(t)) for t in true_labels])
-    fitted = LogisticRegression(C=1 / RIDGE, solver="newton-cholesky", tol=1e-9, max_iter=200).fit(
-        _scaled(features[chosen], mean, spread), codes
-    )
+    regression = LogisticRegression(C=1 / RIDGE, solver="newton-cholesky", tol=1e-9, max_iter=200)
+    fitted = regression.fit(_scaled(features[chosen], mean, spread), codes)
     weights = np.c_[fitted.coef_, fitted.intercept_].T
     if len(modalities) == 2:
         weights = np.c_[np.zeros(len(weights)), weights[:, 0]]
@@ -157,10 +152,9 @@ def has_enough_groups(truth: Sequence[str | None], groups: Sequence[str]) -> boo
 def cross_fitted(features: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
     """Return cross-fitted probabilities (n, len(MODALITIES)); NaN for unlabelled rows.
 
-    A row's probabilities come from a fit without its group.
-
-    With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
-    reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
+    A row's probabilities come from a fit without its group. With `kinds`, kinds are held out too: the k-th kind of every modality at once,
+    so that the share of modalities in the training rows reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a
+    single kind.
     """
     fold = _group_folds(groups)
     kind = np.zeros(len(fold), dtype=np.int64) if kinds is None else _kind_folds(truth, kinds)
@@ -189,11 +183,9 @@ def modality_probabilities(features: Floats, truth: Sequence[str | None], groups
 
 
 def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: ModalityRegression, features: Floats) -> None:
-    columns = [MODALITIES.index(m) for m in learnt.modalities]
-    shares = learnt.probabilities(features[rows])
-    rounded = np.array([[significant(p) for p in row] for row in shares.tolist()])
-    for column, place in enumerate(columns):
-        probabilities[rows, place] = rounded[:, column]
+    rounded = np.array([[significant(p) for p in row] for row in learnt.probabilities(features[rows]).tolist()])
+    for column, modality in enumerate(learnt.modalities):
+        probabilities[rows, MODALITIES.index(modality)] = rounded[:, column]
 
 
 def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
@@ -240,9 +232,8 @@ def agreement(
     bootstrap = Bootstrap(codes, n_resamples, seed, "attribution", *names)
     lead = probabilities[rows, MODALITIES.index("image")] - probabilities[rows, MODALITIES.index("text")]
     whole = _measures(true_labels, right, lead, np.ones((1, len(rows))))
-    drawn = (
-        [_measures(true_labels, right, lead, np.asarray(block)) for block in bootstrap.blocks()] if bootstrap.groups >= MIN_GROUPS else []
-    )
+    blocks = bootstrap.blocks() if bootstrap.groups >= MIN_GROUPS else ()
+    drawn = [_measures(true_labels, right, lead, np.asarray(block)) for block in blocks]
     values: dict[str, Any] = {"n": len(rows)}
     for name in MEASURES:
         resampled = np.concatenate([of[name] for of in drawn]) if drawn else np.empty(0)

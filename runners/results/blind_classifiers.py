@@ -51,10 +51,7 @@ def why_too_few(unanswerable: Bools) -> str:
 
 
 def question_classifier(questions: Sequence[str], unanswerable: Bools) -> Fitted:
-    """Return a function of (training rows, test rows) -> P(unanswerable) by question text.
-
-    It takes training and test row indices, and returns P(unanswerable) of the test rows.
-    """
+    """Return a function of (training rows, test rows) -> P(unanswerable) by question text."""
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -78,12 +75,7 @@ def _prepared(text: str) -> str:
 
 
 def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Return a function of (training rows, test rows) -> P(unanswerable) of the test rows.
-
-    Args:
-        features: (n, m) of each row's image (`picture_features`), NaN where a row has none.
-        unanswerable: (n,) labels.
-    """
+    """Return a function of (training rows, test rows) -> P(unanswerable) by (n, m) `picture_features`, NaN without an image."""
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -119,12 +111,7 @@ def _grid_cells(values: Floats) -> Floats:
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """Return (P(unanswerable) (n,), "") cross-fitted over groups; or (NaN, the reason).
-
-    Args:
-        groups: (n,) codes; rows of a group are held out together.
-        unanswerable: (n,) labels.
-    """
+    """Return (P(unanswerable) (n,), "") cross-fitted over groups; or (NaN, the reason)."""
     codes, of = np.unique(groups, return_inverse=True)
     nothing = np.full(len(groups), np.nan)
     if len(codes) < FOLDS:

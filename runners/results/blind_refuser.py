@@ -58,12 +58,7 @@ class BlindRefuser:
     """A text-only or image-only classifier put in front of models, to abstain for them."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """Train a refuser per dataset with open questions, if the stage names models for `way`.
-
-        Args:
-            stage: the abstention stage.
-            way: key of BLIND that says whether refusers see the question or the image.
-        """
+        """Train a refuser per dataset with open questions, if the abstention stage names models for `way`, a key of BLIND."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
@@ -96,15 +91,13 @@ class BlindRefuser:
         if refuser.why:
             return [], []
         if any("pred_is_idk" not in cell.columns for cell in cells):
-            raise StageError(
-                f"{self.name}, model '{first.model}', dataset '{samples.name}': its open answers were not judged; add a judge to the spec"
-            )
+            where = f"{self.name}, model '{first.model}', dataset '{samples.name}'"
+            raise StageError(f"{where}: its open answers were not judged; add a judge to the spec")
         counted = scored & (samples.n_options == 0) & ~np.isnan(refuser.probability)
         refuses = predicts_unanswerable(refuser.probability) & counted
-        taught = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}[
-            refuser.learnt
-        ]
+        taught_by = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}
         sees = "image" if self.way == "picture_refuser" else "question"
+        taught = taught_by[refuser.learnt]
         statement = f"Refuses by the {sees} alone, taught by {taught}; a refusal's confidence is the probability that there is no answer."
         same = {"model": first.model, "dataset": samples.name, "method": self.method}
         numbers = {"threshold": 0.5, "n_fit": refuser.n_learnt, "n_abstained": int(refuses.sum()), "n": int(counted.sum())}
@@ -121,7 +114,6 @@ def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
     rows = np.flatnonzero(judged)
     refuses, unknown = predicts_unanswerable(probability[rows]), np.isnan(probability[rows])
     confidence = np.where(refuses, probability[rows], cell.columns["confidence"][rows])
-    texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "method": method}
     columns = {
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(confidence, mask=np.isnan(confidence)),
@@ -129,23 +121,17 @@ def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
         "abstains": pa.array(refuses, mask=unknown),
         "is_fit": pa.array(np.zeros(len(rows), dtype=bool)),
     }
-    return make_table(ABSTENTIONS, texts, columns)
+    return make_table(ABSTENTIONS, cell.place | {"method": method}, columns)
 
 
 def predict_refusals(
-    samples_by_dataset: Mapping[str, Samples],
-    scored: Mapping[str, Bools],
-    features: Mapping[str, Callable[[Ints], Floats]] | None = None,
+    samples_by_dataset: Mapping[str, Samples], scored: Mapping[str, Bools], features: Mapping[str, Callable[[Ints], Floats]] | None = None
 ) -> dict[str, RefuserPredictions]:
     """Return {dataset: P(unanswerable) of its questions} by a classifier trained for each.
 
     The classifier is trained on the dataset's own rows of `train`; if these lack a class, on those of all datasets together; if these do
-    too, it is cross-fitted over the scored groups. A dataset without enough to learn from has the reason in `why` instead.
-
-    Args:
-        samples_by_dataset: all rows of each dataset, by name.
-        scored: (n,) which of them are scored.
-        features: image features of given rows, by dataset, for image-only refusers; None for text-only ones.
+    too, it is cross-fitted over the scored groups. A dataset without enough to learn from has the reason in `why` instead. `features` are
+    the image features of given rows, by dataset, for image-only refusers; None for text-only ones.
     """
     if features is None:
         features_seen = {name: np.array(questions_of(samples), dtype=object) for name, samples in samples_by_dataset.items()}

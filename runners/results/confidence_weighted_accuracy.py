@@ -28,14 +28,7 @@ MIN_MODELS = 3
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugin_of_metric: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return rows of FIELDS, clean only: a compared metric and confidence-weighted accuracy.
-
-    One row per model, dataset, slice and compared metric, sorted; clean answers only.
-
-    Args:
-        rows: labelled scores.
-        plugin_of_metric: metric label (without brackets) -> its plugin.
-    """
+    """Return sorted rows of FIELDS, clean only: a compared metric and confidence-weighted accuracy."""
     clean = [{**r, "value": round_result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
     studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugin_of_metric.get(r["metric"]) == STUDIED}
     points = []
@@ -83,13 +76,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) per calibration error: its correlations with CWA and accuracy.
-
-    The sentence puts figure 4b's claim in numbers.
-
-    Args:
-        rows: as `correlations` yields them.
-    """
+    """Yield (dataset, sentence) per calibration error: its correlations with CWA and accuracy, figure 4b's claim in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))
@@ -121,10 +108,7 @@ def correlation_difference_interval(one: Mapping[str, Any], two: Mapping[str, An
     """Return the (low, high) interval of `one` minus `two`, correlations with one quantity.
 
     Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of the
-    limits of `one` and `two`.
-
-    Args:
-        between: correlation of the two quantities that are correlated with the third.
+    limits of `one` and `two`, and `between` the correlation of the two quantities that are correlated with the third.
     """
     r, s = one["pearson"], two["pearson"]
     spread = (1 - r**2) * (1 - s**2)

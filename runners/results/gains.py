@@ -41,21 +41,15 @@ class BlindComparison:
 
 
 def compare_with_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) -> list[BlindComparison]:
-    """Return each image-seeing model's tests against the baseline and the blind baselines.
+    """Return each image-seeing model's tests against the baseline (may be "") and the blind baselines.
 
-    Args:
-        tests: rows of COMPARISONS of one dataset, slice and metric.
-        baseline: baseline model; may be empty.
+    `tests` are rows of COMPARISONS of one dataset, slice and metric.
     """
     test_of = {(t["a"], t["b"]): t for t in tests}
-    test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
+    test_of |= {(b, a): turn_around(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
     blind = [m for m in models if baseline_model(m)]
-    return [_beyond(test_of, model, [b for b in blind if _applies_to(b, model)], baseline) for model in models if not baseline_model(model)]
-
-
-def _applies_to(blind: str, model: str) -> bool:
-    """Return true if a blind baseline is a classifier, or the model with another or no image."""
-    return _is_refuser(blind) or baseline_model(blind) == model
+    own = {model: [b for b in blind if _is_refuser(b) or baseline_model(b) == model] for model in models if not baseline_model(model)}
+    return [_beyond(test_of, model, of, baseline) for model, of in own.items()]
 
 
 def _is_refuser(row: str) -> bool:
@@ -86,7 +80,8 @@ def _advantage(test: Test) -> float:
     return -float(difference) if test["higher_is_better"] is False else float(difference)
 
 
-def _turned(test: Test) -> Test:
+def turn_around(test: Test) -> dict[str, Any]:
+    """Return a test of b against a as one of a against b."""
     opposite = {key: None if test[key] is None else -test[key] for key in ("difference", "low", "high")}
     ends = {"low": opposite["high"], "high": opposite["low"], "difference": opposite["difference"]}
     values = {"value_a": test.get("value_b"), "value_b": test.get("value_a")}

@@ -44,11 +44,7 @@ class AnswerLengths:
     def misfits(self, judge: str, plugin: str, n_right: int, n_rated: int) -> Iterator[str]:
         """Yield at most one sentence: why a judge does not fit these answers, and one that does.
 
-        Args:
-            judge: its label in the spec.
-            plugin: its name.
-            n_right: answers with references that it rates above 0.
-            n_rated: answers with references that it rates.
+        Of the answers with references it rates `n_rated`, and `n_right` of them above 0.
         """
         if min(len(self.replies), n_rated) < MIN_ANSWERS or self.example is None:
             return

@@ -86,18 +86,11 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
     """
     from scipy.stats import binomtest, kendalltau
 
-    refusals = [
-        (label.is_refusal, one.pred_is_idk)
-        for label, one in zip(labels, judgements, strict=True)
-        if label.is_refusal is not None and one.pred_is_idk is not None
-    ]
+    both = list(zip(labels, judgements, strict=True))
+    refusals = [(a.is_refusal, b.pred_is_idk) for a, b in both if a.is_refusal is not None and b.pred_is_idk is not None]
     right = sum(a == b for a, b in refusals)
     interval = binomtest(right, len(refusals)).proportion_ci(method="wilson") if refusals else None
-    rated = [
-        (label.rating, one.rating)
-        for label, one in zip(labels, judgements, strict=True)
-        if label.rating is not None and one.rating is not None
-    ]
+    rated = [(a.rating, b.rating) for a, b in both if a.rating is not None and b.rating is not None]
     people, machine = ([r[k] for r in rated] for k in (0, 1))
     tau = kendalltau(people, machine, variant="b") if _tau_b(rated) is not None else None
     ends = jackknife(_tau_b, rated) if tau else None
@@ -126,10 +119,7 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
 
 
 def _share_agreed(people_and_judge: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return n, share and its limits, by name: how often a judge agrees where people rate so.
-
-    Answers that the judge rates neither 0 nor 1 are left out; share and limits are None without any.
-    """
+    """Return n, share and its limits, by name: how often a judge agrees where people rate so; None without answers rated 0 or 1."""
     judged = [machine for people, machine in people_and_judge if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))
     share = judged.count(rating) / len(judged) if judged else None

@@ -24,7 +24,7 @@ from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import intervals, value_columns
-from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_jackknife, or_null
+from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_of_arrays, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.measuring.slices import CHANGED
 from qualm.runners.scoring.rankings import BY_MODALITY, MIN_GROUPS, Candidate, Rankings, ranked, ranking_resamples
@@ -104,7 +104,6 @@ class PerturbationStudy:
             changes[name, CLEAN] = np.where(np.isfinite(clean), clean, np.nan)
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Store a cell's values of NEEDED metrics, measured over rows whose input is changed."""
         for (label, measured), limit in zip(metrics, limits, strict=True):
             if self._split(label)[0] in NEEDED:
                 self.changed[(cell.model, cell.samples.name), cell.variant, label] = measured, limit
@@ -244,7 +243,11 @@ class PerturbationStudy:
         samples: list[dict[str, Any]] = []
         summary: list[dict[str, Any]] = []
         for model, by_dataset in self.changes.items():
-            usable = {name: self._without_collapses((model, name), changes) for name, changes in by_dataset.items() if changes}
+            usable = {
+                name: {key: of for key, of in changes.items() if ((model, name), key[1]) not in self.collapsed}
+                for name, changes in by_dataset.items()
+                if changes
+            }
             if len({m for of in usable.values() for _, v in of if (m := self.modality.get(v)) in MODALITIES}) < 2:
                 continue
             of = {name: attribution.attribution_features(changes, self.modality, self.samples[name].n) for name, changes in usable.items()}
@@ -266,9 +269,6 @@ class PerturbationStudy:
                     summary.append({"model": model, "held_out": held_out} | agreed)
         return samples, summary
 
-    def _without_collapses(self, where: Where, changes: Mapping[tuple[str, str], Floats]) -> dict[tuple[str, str], Floats]:
-        return {(estimator, variant): of for (estimator, variant), of in changes.items() if (where, variant) not in self.collapsed}
-
     def tables(self) -> dict[str, tuple[list[dict[str, Any]], pa.Schema]]:
         """Return (rows, schema) of every table, by the key of its output."""
         samples, summary = self.attribution()
@@ -286,11 +286,7 @@ class PerturbationStudy:
 
 
 def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation_of_variant: Mapping[str, str]) -> Measured:
-    """Return the mean over perturbations, after averaging the variants of each.
-
-    Args:
-        perturbation_of_variant: variant -> its perturbation; a variant that is missing counts as one.
-    """
+    """Return the mean over perturbations, after averaging the variants of each; a variant without a perturbation counts as one."""
     by_perturbation: dict[str, list[Measured]] = {}
     for variant, measured in by_variant.items():
         by_perturbation.setdefault(perturbation_of_variant.get(variant, variant), []).append(measured)
@@ -298,31 +294,22 @@ def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation_of_
 
 
 def mean_over(parts: Sequence[Measured]) -> Measured:
-    """Return the mean of the defined values, also in each resample; NaN if none is defined.
-
-    Its `n` is the sum over all parts.
-    """
+    """Return the mean of the defined values, also in each resample; NaN if none. Its `n` is the sum over all parts."""
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:
         why = next((p.why for p in parts), "every variant is left out of the mean")
         return Measured(math.nan, np.empty(0), n, unscored, why)
-    times = {len(p.resampled) for p in defined}
-    resampled = np.mean([p.resampled for p in defined], axis=0) if len(times) == 1 else np.empty(0)
-    mean = float(np.mean([p.value for p in defined]))
-    groups = [p.groups for p in defined if p.groups is not None]
-    first, fewest = defined[0], min(groups) if groups else None
-    possible = mean_bounds(defined)
     return Measured(
-        mean,
-        resampled,
+        float(np.mean([p.value for p in defined])),
+        mean_of_arrays([p.resampled for p in defined]),
         n,
         unscored,
-        method=first.method,
-        groups=fewest,
-        why_no_interval=first.why_no_interval,
-        deleted=mean_jackknife(defined),
-        bounds=possible,
+        method=defined[0].method,
+        groups=min((p.groups for p in defined if p.groups is not None), default=None),
+        why_no_interval=defined[0].why_no_interval,
+        deleted=mean_of_arrays([p.deleted for p in defined]),
+        bounds=mean_bounds(defined),
     )
 
 
@@ -339,13 +326,12 @@ def _groups(samples: Samples) -> list[str]:
 
 
 def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for (dataset, sample), shares, says, label_of_truth in zip(
-        ids, probabilities.tolist(), attribution.most_probable_modality(probabilities), truth, strict=True
-    ):
-        row: dict[str, Any] = {"model": model, "dataset": dataset, "sample_id": sample, "blamed": says, "truth": label_of_truth}
-        rows.append(row | {m: or_null(share) for m, share in zip(MODALITIES, shares, strict=True)})
-    return rows
+    blamed = attribution.most_probable_modality(probabilities)
+    return [
+        {"model": model, "dataset": dataset, "sample_id": sample, "blamed": says, "truth": label_of_truth}
+        | {m: or_null(share) for m, share in zip(MODALITIES, shares, strict=True)}
+        for (dataset, sample), shares, says, label_of_truth in zip(ids, probabilities.tolist(), blamed, truth, strict=True)
+    ]
 
 
 def _drawn(measured: Measured) -> Floats:
@@ -357,19 +343,12 @@ Place = tuple[str, str, str, str]
 
 
 def modality_comparisons(
-    means: Mapping[Place, Mapping[str, Measured]],
-    n_groups: Mapping[tuple[str, str], int],
-    metrics: Sequence[Metric],
-    level: float,
-    family: str,
+    means: Mapping[Place, Mapping[str, Measured]], n_groups: Mapping[Where, int], metrics: Sequence[Metric], level: float, family: str
 ) -> list[dict[str, Any]]:
     """Return MODALITY_COMPARISONS rows: a model's mean in modality `b` minus that in `a`.
 
-    Args:
-        means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.
-        n_groups: (model, dataset) -> groups of samples; with fewer than 20 nothing is compared.
-        level: of the intervals, each for its difference alone.
-        family: multiple-testing family: `metric`, `slice` or `study`.
+    `means` is, of every label, modality -> its mean over perturbations, all of one dataset in the same resamples; `n_groups` the groups of
+    samples by (model, dataset), with fewer than 20 of which nothing is compared. Each interval is for its difference alone.
     """
     rankings = Rankings(metrics, level, family)
     for (model, dataset, part, label), of in means.items():
@@ -401,9 +380,6 @@ class Sweep:
 
 def find_sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
     """Return a Sweep per numeric parameter with two or more values, the others being equal.
-
-    Args:
-        variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.
 
     >>> blur = lambda r: {"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r, "relative": False}}
     >>> find_sweeps([blur(4), blur(2)])[0].points

@@ -29,9 +29,6 @@ def tau_b(a: Floats, b: Floats) -> Floats:
     (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 for the same order, -1 for the reverse. NaN
     where a row lacks a value or is all ties. (Kendall, 1945)
 
-    Args:
-        a: (B, E) values of E estimators; `b` likewise.
-
     >>> tau_b(np.array([[1.0, 2, 3]]), np.array([[1.0, 3, 2]])).round(3).tolist()
     [0.333]
     """
@@ -50,13 +47,9 @@ def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Ite
     Compared are the rankings by one metric (of two models or datasets), and by two metrics of one model on one dataset.
 
     The percentile interval is over resamples of the questions: resample b of one place is paired with resample b of the other. On one
-    dataset these are the same resamples, so what models share cancels out.
-
-    Args:
-        tables: per place, per estimator: (1 + B,), its value and its value in every resample; higher is better for every metric.
-
-    Yields:
-        rows of RANK_STABILITY; `tau_b` null where fewer than three estimators have both values, or one ranking is all ties.
+    dataset these are the same resamples, so what models share cancels out. `tables` has per place, per estimator, (1 + B,), its value and
+    its value in every resample; higher is better for every metric. `tau_b` is null where fewer than three estimators have both values, or
+    one ranking is all ties.
     """
     for first, second in combinations(tables, 2):
         if first[0] != second[0] and first[1:] != second[1:]:

@@ -31,15 +31,10 @@ OF_SAMPLES = ("question", "references", "choices", "answer_index", "category", "
 OF_ANSWERS = ("text", "thinking", "no_answer")
 VERDICTS = pl.Schema(
     {
-        "model": pl.String,
-        "dataset": pl.String,
-        "variant": pl.String,
-        "sample_id": pl.String,
+        **dict.fromkeys(("model", "dataset", "variant", "sample_id"), pl.String),
         "predicted": pl.Int64,
-        "correct": pl.Float64,
-        "confidence": pl.Float64,
-        "pred_is_idk": pl.Boolean,
-        "abstains": pl.Boolean,
+        **dict.fromkeys(("correct", "confidence"), pl.Float64),
+        **dict.fromkeys(("pred_is_idk", "abstains"), pl.Boolean),
     }
 )
 """Columns of `Results.verdicts`: the option picked, correctness and confidence in [0, 1], whether the reply abstains, and whether the
@@ -362,9 +357,8 @@ class Results:
         frame = pl.DataFrame({name: pl.Series(values).fill_nan(None) for name, values in columns.items()})
         flags = [name for name in frame.columns if name in FLAGS or name.startswith(("covered[", "is_calibration["))]
         counts = [name for name in frame.columns if name == "predicted" or name.startswith("set_size[")]
-        key = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant}
         return frame.with_columns(pl.col(flags).cast(pl.Boolean), pl.col(counts).cast(pl.Int64)).select(
-            *(pl.lit(text).alias(name) for name, text in key.items()), pl.Series("sample_id", cell.samples.ids.to_pylist()), pl.all()
+            *(pl.lit(text).alias(name) for name, text in cell.place.items()), pl.Series("sample_id", cell.samples.ids.to_pylist()), pl.all()
         )
 
 

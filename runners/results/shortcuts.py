@@ -76,9 +76,7 @@ def measure_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
     """Yield rows of SHORTCUTS: per category, then over all, one per classifier input (SEES).
 
-    Args:
-        features: image features of given rows, (n, m), NaN where a row has none.
-        seed: of the trees, the folds and the resamples.
+    `features` gives the image features of rows, (n, m), NaN where a row has none.
     """
     unanswerable, questions, rows = samples.answerable == 0, questions_of(samples), train_test_rows(samples)
     table = sampled_image_features(samples, rows, features)
@@ -203,16 +201,12 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
 def sampled_image_features(
     samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], all_test_images: bool = False
 ) -> Floats:
-    """Return (n, m) features, NaN but for up to MAX_PICTURES images of train and of test.
-
-    Args:
-        all_test_images: read the images of all test rows.
-    """
+    """Return (n, m) features, NaN but for up to MAX_PICTURES images of train and of test, or all of test."""
     images = samples.values("image_id")
     chosen = np.zeros(samples.n, dtype=bool)
     for side, most in ((rows.learn, MAX_PICTURES), (rows.tell, None if all_test_images else MAX_PICTURES)):
-        names = sorted({name for i in side if (name := images[i]) is not None}, key=_draw)[:most]
-        drawn = set(names)
+        names = {name for i in side if (name := images[i]) is not None}
+        drawn = set(sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())[:most])
         chosen[[i for i in side if images[i] in drawn]] = True
     places = np.flatnonzero(chosen)
     if not len(places):
@@ -221,10 +215,6 @@ def sampled_image_features(
     table = np.full((samples.n, columns_of_pictures.shape[1]), np.nan)
     table[places] = columns_of_pictures
     return table
-
-
-def _draw(name: str) -> bytes:
-    return hashlib.sha256(name.encode()).digest()
 
 
 def image_features(dataset: DatasetFolder, rows: Ints) -> Floats:
@@ -238,10 +228,9 @@ def image_features(dataset: DatasetFolder, rows: Ints) -> Floats:
             except BrokenSampleError:
                 images = ()
             by_image[name] = np.mean([picture_features(image) for image in images], axis=0) if images else np.full(1, np.nan)
-    width = max(len(values) for values in by_image.values())
-    missing = np.full(width, np.nan)
+    width = max(map(len, by_image.values()))
     taken = [by_image[dataset.samples[row]["image_id"]] for row in rows]
-    return np.stack([values if len(values) == width else missing for values in taken])
+    return np.stack([values if len(values) == width else np.full(width, np.nan) for values in taken])
 
 
 def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -257,8 +246,9 @@ def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def describe_undecided(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence per category with too few questions to find or exclude a shortcut."""
     undecided: dict[str, list[str]] = {}
-    for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
-        undecided.setdefault(row["category"], []).append(row["sees"])
+    for row in rows:
+        if row["sees"] != NOTHING and not row.get("even") and (_undecided(row) or (row["why"] or "").startswith(TOO_FEW)):
+            undecided.setdefault(row["category"], []).append(row["sees"])
     return [
         f"{_named(category)}: too few questions to test whether the {' or the '.join(map(WORDS.__getitem__, sees))} alone reveals "
         "which are answerable"
@@ -275,10 +265,6 @@ def _named(category: str) -> str:
 def _undecided(row: Mapping[str, Any]) -> bool:
     low, high = row["balanced_low"], row["balanced_high"]
     return row["balanced_accuracy"] is not None and (low is None or bool(low <= LIMIT < high))
-
-
-def _unlearnt(row: Mapping[str, Any]) -> bool:
-    return (row["why"] or "").startswith(TOO_FEW)
 
 
 HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "image alone")

@@ -8,60 +8,36 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from qualm.registry.sample import (
-    ABSTENTION_RULES,
-    ABSTENTIONS,
-    ATTRIBUTIONS,
-    BLAMES,
-    CALIBRATOR_COMPARISONS,
-    COMPARISONS,
-    CONFORMAL_SETS,
-    CONFORMAL_THRESHOLDS,
-    CORRELATIONS,
-    EFFECTS,
-    ESTIMATOR_COMPARISONS,
-    JUDGEMENTS,
-    LABELLED_SCORES,
-    MODALITY_COMPARISONS,
-    RANK_STABILITY,
-    RANKINGS,
-    RECALIBRATED,
-    SCORES,
-    UNCERTAINTIES,
-)
+from qualm.registry import sample
 from qualm.runners.runtime.records import RecordError, check_columns
 from qualm.runners.runtime.stage import StageError
 
 TABLES: Mapping[str, pa.Schema] = {
-    "scores": SCORES,
-    "comparisons": COMPARISONS,
-    "rankings": RANKINGS,
-    "estimator_comparisons": ESTIMATOR_COMPARISONS,
-    "calibrator_comparisons": CALIBRATOR_COMPARISONS,
-    "recalibrated": RECALIBRATED,
-    "correlations": CORRELATIONS,
-    "effects": EFFECTS,
-    "modality_scores": SCORES,
-    "modality_comparisons": MODALITY_COMPARISONS,
-    "rank_stability": RANK_STABILITY,
-    "attributions": ATTRIBUTIONS,
-    "blames": BLAMES,
-    "judgements": JUDGEMENTS,
-    "uncertainties": UNCERTAINTIES,
-    "sets": CONFORMAL_SETS,
-    "thresholds": CONFORMAL_THRESHOLDS,
-    "abstentions": ABSTENTIONS,
-    "abstention_rules": ABSTENTION_RULES,
+    "scores": sample.SCORES,
+    "comparisons": sample.COMPARISONS,
+    "rankings": sample.RANKINGS,
+    "estimator_comparisons": sample.ESTIMATOR_COMPARISONS,
+    "calibrator_comparisons": sample.CALIBRATOR_COMPARISONS,
+    "recalibrated": sample.RECALIBRATED,
+    "correlations": sample.CORRELATIONS,
+    "effects": sample.EFFECTS,
+    "modality_scores": sample.SCORES,
+    "modality_comparisons": sample.MODALITY_COMPARISONS,
+    "rank_stability": sample.RANK_STABILITY,
+    "attributions": sample.ATTRIBUTIONS,
+    "blames": sample.BLAMES,
+    "judgements": sample.JUDGEMENTS,
+    "uncertainties": sample.UNCERTAINTIES,
+    "sets": sample.CONFORMAL_SETS,
+    "thresholds": sample.CONFORMAL_THRESHOLDS,
+    "abstentions": sample.ABSTENTIONS,
+    "abstention_rules": sample.ABSTENTION_RULES,
 }
 """Tables of a whole benchmark, each with its schema (`qualm.registry.sample` describes the columns)."""
 
 
 def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
-    """Return tables as a lazy frame with `schema`, empty without a path; RecordError if wrong.
-
-    Raises:
-        RecordError: the file is missing, damaged, or has other columns or types.
-    """
+    """Return tables as a lazy frame with `schema`, empty without a path; RecordError if wrong."""
     empty = pl.DataFrame(schema.empty_table())
     if path is None:
         return empty.lazy()
@@ -76,7 +52,7 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
 
 def labelled(scores: pl.LazyFrame) -> pl.LazyFrame:
     """Return `scores` with LABELLED_SCORES columns, where `metric` is the whole label."""
-    return scores.drop("metric").rename({"label": "metric"}).select(LABELLED_SCORES.names)
+    return scores.drop("metric").rename({"label": "metric"}).select(sample.LABELLED_SCORES.names)
 
 
 TEXTS = (
@@ -87,11 +63,7 @@ TEXTS = (
 
 
 def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
-    """Read a plot's CSV: numbers as floats, empty as null; StageError if it lacks `columns`.
-
-    Raises:
-        StageError: the file is not readable, lacks one of the columns, or has text in a column of numbers.
-    """
+    """Read a plot's CSV: numbers as floats, empty as null; StageError if it lacks `columns` or has text in one of numbers."""
     try:
         frame = pl.read_csv(path, glob=False, infer_schema_length=None, null_values=["", "nan", "NaN"])
     except pl.exceptions.NoDataError:

@@ -129,10 +129,7 @@ def numbers_to_digits(words: Sequence[str]) -> list[str]:
 
 
 def _number_at(words: Sequence[str], i: int) -> tuple[str, int]:
-    """Return (number that starts at word `i`, index after it); (the word, `i`) if none does.
-
-    The number is text in digits.
-    """
+    """Return (digits of the number at word `i`, index after it); (the word, `i`) if none."""
     total, group, end, scale = 0, _below_hundred(words, i), i, 10**15
     if group is None and words[i] in SCALES:
         group = (1, i)  # "hundred", of "a hundred"

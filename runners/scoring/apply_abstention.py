@@ -33,8 +33,7 @@ def apply_abstention(method: dict[str, Any], cells: Sequence[Cell], fits: Bools,
     Args:
         method: `label`, `plugin`, `args`, `fit`, `confidence`, and `per` (`category` or `all`: a rule of its own for each).
         cells: the model's answers to the dataset, by variant.
-        fits: (n,) True for the rows that the rule is fitted on.
-        scored: (n,) True for the rows that are scored.
+        fits: (n,) True for the rows that the rule is fitted on; `scored` for those that are scored.
 
     Raises:
         StageError: there are no clean answers, or they were not judged.
@@ -83,12 +82,7 @@ def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Boo
     rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))
     after = answers.abstain_below(thresholds)
     unknown = np.isnan(answers.confidence) | np.isnan(thresholds) | np.isnan(answers.pred_is_idk)
-    same = {
-        "model": cell.model,
-        "dataset": cell.samples.name,
-        "variant": cell.variant,
-        "method": method_name(method["label"], method["fit"]),
-    }
+    same = cell.place | {"method": method_name(method["label"], method["fit"])}
     columns = {
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(after.confidence[rows], mask=np.isnan(after.confidence[rows])),

@@ -46,11 +46,7 @@ class LabelledEstimator:
 
 
 def labelled_estimator(ref: Mapping[str, Any]) -> LabelledEstimator:
-    """Return the estimator of an `estimators` entry; StageError if it reads unknown columns.
-
-    Raises:
-        StageError: it reads a column that answers do not have.
-    """
+    """Return the estimator of an `estimators` entry; StageError if it reads unknown columns."""
     plugin = registry.get("estimators", ref["plugin"])
     try:
         read = columns(plugin, ref["args"])

@@ -77,12 +77,6 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
 
     What a judge cannot read goes to the judge that its parameter `otherwise` names, if it has one.
 
-    Args:
-        ref: `label`, `plugin` and `args` of the judge.
-        answers: what to judge.
-        settings: of this run.
-        counters: where the judge counts.
-
     Raises:
         JudgeError: the judge cannot be opened, or fails as judges may.
         StageError: it fails otherwise, or does not return one judgement for each answer.

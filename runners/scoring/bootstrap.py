@@ -55,12 +55,8 @@ class Recorder(Weights):
     def __init__(self, *sizes: int) -> None:
         """Create weights (tasks, rows), 1 on each task's own rows; several sizes must be positive."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
-        # `Weights` is frozen.
-        object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
-        object.__setattr__(self, "columns", [])
-        object.__setattr__(self, "only_sums", True)
-        object.__setattr__(self, "width", 0)
-        object.__setattr__(self, "in_bins", False)
+        for name, value in {"_starts": np.cumsum([0, *sizes]), "columns": [], "only_sums": True, "width": 0, "in_bins": False}.items():
+            object.__setattr__(self, name, value)  # `Weights` is frozen.
 
     _starts: NDArray[np.int64]
     columns: list[Floats]
@@ -191,19 +187,15 @@ class Resamples(Protocol):
     @property
     def whole(self) -> Resamples:
         """Return the resamples over all rows of the dataset, of which these are a part."""
-        ...
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """Return the (len(rows),) group code of each of some rows."""
-        ...
 
     def blocks(self) -> Iterator[Weights]:
         """Yield the weights of the resamples in blocks that fit in memory."""
-        ...
 
     def deletions(self) -> Iterator[Weights]:
         """Yield jackknife weights in blocks: in each, one group or set of groups has weight 0."""
-        ...
 
 
 class Bootstrap:
@@ -233,7 +225,6 @@ class Bootstrap:
         return self
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the (len(rows),) group code of each of some rows."""
         groups: NDArray[np.int64] = self.group[rows]
         return groups
 
@@ -278,16 +269,13 @@ class PartOf:
 
     @property
     def whole(self) -> Resamples:
-        """Return the resamples over all rows of the dataset."""
         return self._of.whole
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the (len(rows),) group code of each of some rows."""
         groups: NDArray[np.int64] = self.group[rows]
         return groups
 
     def blocks(self) -> Iterator[Weights]:
-        """Yield the weights of the kept rows in blocks of resamples."""
         return map(self._seen, self._of.blocks())
 
     def deletions(self) -> Iterator[Weights]:

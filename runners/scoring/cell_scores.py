@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from qualm.registry import ALL, DATASETS
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
-from qualm.registry.sample import CLEAN, LABELLED_SCORES
+from qualm.registry.sample import CLEAN, LABELLED_SCORES, RECALIBRATED
 from qualm.runners.data.aligned import CROSS, Samples, check_fields
 from qualm.runners.data.splits import read_scored
+from qualm.runners.runtime.records import make_table
 from qualm.runners.runtime.stage import Stage
-from qualm.runners.scoring.absent_metrics import AbsentMetrics
-from qualm.runners.scoring.calibration.answers import recalibrated_answers
 from qualm.runners.scoring.calibration.comparisons import Comparisons
-from qualm.runners.scoring.calibration.fits import RAW
+from qualm.runners.scoring.calibration.fits import RAW, Recalibration
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Evidence, Family
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.curves import Curves
-from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.intervals import intervals_and_columns
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
@@ -45,6 +45,34 @@ class Study(Protocol):
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
         """Collect a cell's values over samples whose perturbed input differs from the clean one."""
+
+
+class AbsentMetrics:
+    """Collects the metrics that are undefined for all answers of one of `models`, with the reasons."""
+
+    def __init__(self, metrics: Sequence[Metric], models: Collection[str]) -> None:
+        self.metrics, self.models = metrics, models
+        self.measured: set[tuple[str, str]] = set()
+        self.reasons: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        """(model, metric) -> dataset -> first variant without a value, and the reason."""
+
+    def add(self, cell: Cell) -> None:
+        for metric in self.metrics if cell.model in self.models else ():
+            key = (cell.model, metric.label)
+            if cell.applies(frozenset(metric.reads)):
+                self.measured.add(key)
+            elif key not in self.measured:
+                self.reasons.setdefault(key, {}).setdefault(cell.samples.name, (cell.variant, why_absent(metric, cell)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a LABELLED_SCORES row without value per dataset, for metrics a model has on none."""
+        none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0}
+        return [
+            {"model": model, "dataset": dataset, "variant": variant, "slice": ALL, "metric": label, "why": why, **none}
+            for (model, label), by_dataset in self.reasons.items()
+            if (model, label) not in self.measured
+            for dataset, (variant, why) in by_dataset.items()
+        ]
 
 
 class Scoring:
@@ -151,3 +179,23 @@ class Scoring:
     def judges(self) -> dict[str, str | None]:
         """Return the judge whose ratings count as correctness, by dataset; None without a judge."""
         return {samples.name: self.tables.judge_of_answers(samples) for samples in self.datasets}
+
+
+def recalibrated_answers(cell: Cell, recalibration: Recalibration) -> pa.Table:
+    """Return a RECALIBRATED table: answers that calibrate or have a recalibrated confidence."""
+    confidence = recalibration.columns["confidence"]
+    fitted = np.zeros(cell.samples.n, dtype=bool)
+    fitted[recalibration.rows] = True
+    rows = np.flatnonzero(fitted | ~np.isnan(confidence))
+    option = recalibration.columns.get("predicted", np.full(cell.samples.n, np.nan))[rows]
+    texts = cell.place | {"setting": recalibration.setting, "method": recalibration.method}
+    ends = np.full((2, cell.samples.n), np.nan) if recalibration.ends is None else recalibration.ends
+    columns = {
+        "estimator": pa.array([recalibration.of or None] * len(rows), pa.string()),
+        "sample_id": cell.samples.ids.take(pa.array(rows)),
+        "confidence": pa.array(confidence[rows], mask=np.isnan(confidence[rows])),
+        "option": pa.array(np.nan_to_num(option, nan=-1).astype(np.int64), mask=np.isnan(option)),
+        "is_calibration": pa.array(fitted[rows]),
+        **{name: pa.array(end[rows], mask=np.isnan(end[rows])) for name, end in zip(("p0", "p1"), ends, strict=True)},
+    }
+    return make_table(RECALIBRATED, texts, columns)

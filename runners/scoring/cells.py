@@ -116,6 +116,11 @@ class Cell:
         return self.samples.codes(field_of(column))
 
     @property
+    def place(self) -> dict[str, str]:
+        """Return the cell's `model`, `dataset` and `variant`, as columns of tables."""
+        return {"model": self.model, "dataset": self.samples.name, "variant": self.variant}
+
+    @property
     def in_words(self) -> NDArray[np.bool_]:
         """Return (n,) True for rows answered in words rather than by option probabilities."""
         is_open: NDArray[np.bool_] = self.samples.n_options == 0

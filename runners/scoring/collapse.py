@@ -47,29 +47,22 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 def constant_answer(samples: Samples) -> Frequent:
     """Return (most frequent reference answer or "option A", its share); ("", NaN) if none.
 
-    The share is of the samples that have a reference answer; without any, it is NaN.
+    The share is of the samples that have a reference answer.
     """
-    return most_frequent(_references(samples))
-
-
-def _references(samples: Samples) -> Iterable[str | None]:
     of_rows = zip(samples.table["references"].to_pylist(), samples.truth.tolist(), samples.n_options.tolist(), strict=True)
+    answers: list[str | None] = []
     for references, place, options in of_rows:
         if options:
-            yield f"option {option_label(place)}" if place >= 0 else None
+            answers.append(f"option {option_label(place)}" if place >= 0 else None)
         else:
-            yield most_frequent(references or ())[0] if references else None
+            answers.append(most_frequent(references)[0] if references else None)
+    return most_frequent(answers)
 
 
 def describe_collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent: Frequent, clean_frequent: Frequent) -> str:
     """Return how a model collapses under a variant, by one answer or by accuracy; else "".
 
-    Args:
-        samples: of the dataset.
-        correct: (n,), of the variant's answers, NaN where unscored.
-        clean_correct: likewise, of the clean ones.
-        frequent: the variant's most frequent answer.
-        clean_frequent: that of the clean answers.
+    Correctness is (n,), NaN where unscored; the most frequent answers are the variant's and that of the clean answers.
     """
     answer, share = frequent
     if len(correct) >= MIN_SAMPLES and share >= SHARE > clean_frequent[1]:

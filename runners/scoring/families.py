@@ -69,7 +69,9 @@ class Family:
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
         for of in members.values():
-            for (row, _), p in zip(of, corrected_p_values([evidence for _, evidence in of], self.correction), strict=True):
+            tests = [evidence for _, evidence in of]
+            corrected = max_t(tests) if self.correction == "max_t" else adjusted([test.p for test in tests], self.correction)
+            for (row, _), p in zip(of, corrected, strict=True):
                 row["p_adjusted"] = None if np.isnan(p) else p
             for name in ("p_equivalent", "p_not_worse"):
                 rows = [row for row, _ in of if row.get(name) is not None]
@@ -81,9 +83,7 @@ class Family:
 def describe_correction(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
     """Return a phrase on correction and family, such as "not corrected for their number".
 
-    Args:
-        settings: `correction` and `family`, as under `compare:`.
-        study: what the family `study` spans.
+    `settings` has `correction` and `family`, as under `compare:`; `study` is what the family `study` spans.
     """
     named = CORRECTIONS.get(settings["correction"])
     spans = SPANS | {STUDY: study}
@@ -125,13 +125,9 @@ def describe_margin(test: Mapping[str, Any]) -> str:
     >>> describe_margin({"p_equivalent": None, "p_not_worse": None, "margin": None})
     ''
     """
-    equivalent, not_worse = (_is_below(test.get(name)) for name in ("p_equivalent", "p_not_worse"))
+    equivalent, not_worse = ((p := test.get(name)) is not None and p < ALPHA for name in ("p_equivalent", "p_not_worse"))
     words = "equal within" if equivalent else "not worse by" if not_worse else ""
     return words and f"{words} {test['margin']:g}"
-
-
-def _is_below(p: float | None) -> bool:
-    return p is not None and p < ALPHA
 
 
 def describe_comparison(test: Mapping[str, Any]) -> str:
@@ -171,13 +167,6 @@ _PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
 }
 
 
-def corrected_p_values(tests: Sequence[Evidence], correction: str) -> list[float]:
-    """Return the corrected p-values of one family of tests, in order; NaN where undefined."""
-    if correction == "max_t":
-        return max_t(tests)
-    return adjusted([test.p for test in tests], correction)
-
-
 def max_t(tests: Sequence[Evidence]) -> list[float]:
     """Return step-down max-T p-values, in order; Holm's if a test lacks resamples; NaN stays.
 
@@ -214,10 +203,8 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
 def adjusted(p: Sequence[float], correction: str) -> list[float]:
     """Return p-values by Holm, Benjamini-Hochberg or `none`, in order; NaN stays, uncounted.
 
-    Args:
-        p: raw p-values.
-        correction: `holm` (Holm, 1979): the chance of any false alarm among them stays below the level. `benjamini_hochberg`
-            (1995): the expected share of false alarms among those called stays below it. `none`.
+    `holm` (Holm, 1979): the chance of any false alarm among them stays below the level. `benjamini_hochberg` (1995): the expected share of
+    false alarms among those called stays below it.
     """
     values = np.array(p, dtype=np.float64)
     defined = np.flatnonzero(~np.isnan(values))

@@ -39,12 +39,8 @@ def answers_in_words(samples: Samples, table: pa.Table, places: NDArray[np.int64
 
     None is an answer without text or without a reference, which stays unscored.
 
-    Args:
-        table: `sample_id`, `variant`, `draw`, `text` and `option_logits` of GENERATIONS.
-        places: (n,) row of each answer's sample (`sample_rows`).
-
-    Returns:
-        Rows with `sample_id`, `variant`, `draw` and `gt_is_idk`.
+    `table` has `sample_id`, `variant`, `draw`, `text` and `option_logits` of GENERATIONS, and `places` is (n,): the row of each answer's
+    sample (`sample_rows`). The returned rows have `sample_id`, `variant`, `draw` and `gt_is_idk`.
     """
     numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
     in_words = (
@@ -74,10 +70,7 @@ def answers_in_words(samples: Samples, table: pa.Table, places: NDArray[np.int64
 class JudgeQueue:
     """Collects the answers for one judge, and has each distinct answer judged once.
 
-    Args:
-        stage: for its settings, counters, and which judges may rate which datasets (`only`).
-        ref: `label`, `plugin` and `args` of the judge.
-        hedges: returns True if an answer that does not abstain has a caveat.
+    `ref` has the judge's `label`, `plugin` and `args`; `hedges` tells if an answer that does not abstain has a caveat.
     """
 
     def __init__(self, stage: Stage, ref: dict[str, Any], hedges: Callable[[Answered], bool]) -> None:
@@ -104,7 +97,8 @@ class JudgeQueue:
 
         None is an answer without a text or a reference. Answers that only other judges rate count in the block's row numbers.
         """
-        suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
+        is_suitable = [self._is_named and self._kinds[answer is not None and bool(answer.choices)] for answer in answers]
+        suitable = [(self._row + k, answer) for k, answer in enumerate(answers) if is_suitable[k]]
         if len(self._recent) >= MAX_ANSWERS:
             self._seal()
         digests = [hashlib.blake2b(repr(answer).encode("utf-8", "surrogatepass"), digest_size=32).digest() for _, answer in suitable]
@@ -162,7 +156,6 @@ class JudgeQueue:
         self._waiting = []
 
     def _verdict(self, answer: Answered, judgement: Judgement) -> dict[str, Any]:
-        """Return an answer's judgement as a row of VERDICT."""
         abstains = judgement.pred_is_idk
         return {
             "rating": judgement.rating,
@@ -172,7 +165,3 @@ class JudgeQueue:
             "marks": list(judgement.marks.items()) if judgement.marks else None,
             "hedges": None if abstains is None else not abstains and self._hedges(answer),
         }
-
-
-def _has_choices(answer: Answered | None) -> bool:
-    return answer is not None and bool(answer.choices)

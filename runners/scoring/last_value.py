@@ -15,13 +15,7 @@ class LastValue(Generic[Value]):
         self._entry: tuple[object, Hashable, Value] | None = None
 
     def get(self, key: object, compute: Callable[[], Value], second_key: Hashable = None) -> Value:
-        """Return the value of `key`, by identity, and `second_key`; computed if not cached.
-
-        Args:
-            key: compared by identity.
-            compute: its value.
-            second_key: further key, compared by equality.
-        """
+        """Return the value of `key`, by identity, and `second_key`, by equality; computed if not cached."""
         # The entry holds the key itself: were it given up, another object could get its place in memory and be taken for it.
         if self._entry is None or self._entry[0] is not key or self._entry[1] != second_key:
             self._entry = key, second_key, compute()

@@ -134,10 +134,9 @@ def effective_groups(influences: Floats, log_variance_slope: float = 0.0) -> flo
     squared coefficient of variation, here of the influences' own spread (as of a sample variance: O'Neill, 2014). Normal influences of
     equal spread give all n groups, a rare class or uneven groups fewer. All n where no influence differs from the mean.
 
-    Args:
-        influences: (n,) Change of the value with each group; for instance the value less its values with each group deleted.
-        log_variance_slope: Derivative, by the value, of the logarithm of the variance that is expected at that value. The degrees of
-            freedom are then those of the ratio of the two, the design effect: of independent rows it is known, and n groups are n.
+    `influences` (n,) is the change of the value with each group, for instance the value less its values with each group deleted.
+    `log_variance_slope` is the derivative, by the value, of the logarithm of the variance that is expected at that value; the degrees of
+    freedom are then those of the ratio of the two, the design effect: of independent rows it is known, and n groups are n.
 
     >>> effective_groups(np.array([1.0, -1.0, 1.0, -1.0])), round(effective_groups(np.array([6.0] + 99 * [0.0])), 2)
     (4.0, 3.06)
@@ -175,12 +174,7 @@ def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
     """Return a difference's normal deviate if each group's two sides are exchanged at random.
 
     Arrays are taken element by element. Under exchanges the difference varies around 0 by its groups' mean square:
-    size / sqrt(error^2 + size^2 / units).
-
-    Args:
-        size: Absolute difference, more than 0.
-        error: Standard error.
-        units: Effective number of groups.
+    size / sqrt(error^2 + size^2 / units), with its absolute size, its standard error and the effective number of groups.
 
     >>> round(float(exchange_deviate(0.2, 0.0, 9)), 3)
     3.0

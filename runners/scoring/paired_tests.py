@@ -106,13 +106,7 @@ def compare(
 ) -> list[Test]:
     """Return a test of b against a by each metric that applies to both, on common rows.
 
-    Args:
-        metrics: Metrics of the spec.
-        a: Cell of the first model.
-        b: Cell of the second, with the same samples.
-        data_slice: Slice and its resamples.
-        level: Level of the intervals.
-        margins: Largest difference that does not matter, of all shares and correlations or by metric label.
+    `margins` is the largest difference that does not matter, of all shares and correlations or by metric label.
     """
     by = [_tested_metric(metric) for metric in metrics]
     return compare_sides(metrics, Side(by, a, data_slice), Side(by, b, data_slice), level, margins)
@@ -147,12 +141,8 @@ def compare_models(
 ) -> Iterator[tuple[dict[str, Any], Evidence]]:
     """Yield (row of COMPARISONS, its evidence) per test of the pairs that a spec asks for.
 
-    Args:
-        metrics: Metrics of the spec.
-        cells: Clean cell of each model.
-        slices: Slices, all rows first.
-        asked: The spec's `compare`; pairs of its studies are tested over all rows by the metrics STUDIED.
-        level: Level of the intervals.
+    `cells` are the clean cells by model; of the slices, all rows come first; `asked` is the spec's `compare`, and pairs of its studies are
+    tested over all rows by the metrics STUDIED.
     """
     pairs = pairs_of(asked, list(cells))
     known = {frozenset(pair) for pair in pairs}
@@ -219,34 +209,22 @@ def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margi
     tasks = [task for side in sides for task in side.tasks[label]]
     by, compared_by = tasks[0].metric, metric.plugin.declares.get("compared_by", "")
     n, better = (a.n + b.n) // 2, by.plugin.declares.get("higher_is_better")
+    nothing = Test(label, a.value, b.value, np.nan, np.nan, np.nan, n, better, compared_by=compared_by)
     if any(not task.measured.n for task in tasks):
-        why = a.why or b.why or "no row that both are scored on"
-        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better, why, compared_by)
+        return replace(nothing, value_a=np.nan, value_b=np.nan, why=a.why or b.why or "no row that both are scored on")
     classes = [rarest_class(task) for task in tasks if task.metric.classes is not None]
     difference = _difference(a, b, sides[0].part.bootstrap.groups, [units for _, units in classes])
     why = by.why_no_interval or difference.why_no_test
     if not why and classes and (rows := min(rows for rows, _ in classes)) < MIN_CLASS_ROWS:
         why = f"{rows} answers of the rarer class: a test needs {MIN_CLASS_ROWS}"
     if why:
-        return Test(label, a.value, b.value, np.nan, np.nan, np.nan, n, better, why, compared_by)
+        return replace(nothing, why=why)
     bounds = difference_bounds((min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])))
     ends = difference.interval(level, bounds)
     equivalent, not_worse = difference.within_margin(margin, better, bounds)
-    return Test(
-        label,
-        a.value,
-        b.value,
-        ends.low,
-        ends.high,
-        difference.p,
-        n,
-        better,
-        compared_by=compared_by,
-        p_equivalent=equivalent,
-        p_not_worse=not_worse,
-        margin=margin,
-        evidence=Evidence(difference.p, difference.draws),
-    )
+    evidence, p = Evidence(difference.p, difference.draws), difference.p
+    tested = replace(nothing, low=ends.low, high=ends.high, p=p, margin=margin, evidence=evidence)
+    return replace(tested, p_equivalent=equivalent, p_not_worse=not_worse)
 
 
 def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> PairedDifference:

@@ -67,10 +67,9 @@ def effect_rows(
 ) -> Iterator[tuple[dict[str, Any], Evidence]]:
     """Yield (row of EFFECTS, its evidence) for each test of a perturbed cell and slice."""
     counts = {label: measured.n for label, measured in values}
-    same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     for effect in effects(metrics, cell, part):
         numbers = {name: or_null(getattr(effect, name)) for name in ("value", "reference", "p")}
-        yield same | {"metric": effect.metric, "n": counts[effect.metric]} | numbers, effect.evidence
+        yield cell.place | {"slice": part.label, "metric": effect.metric, "n": counts[effect.metric]} | numbers, effect.evidence
 
 
 def _exchange_answers(cell: Cell) -> Cell:

@@ -15,11 +15,8 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
     sqrt(disagreement / questions * (1 + (group_size - 1) * within)): McNemar's variance times the design effect of groups (Kish, 1965).
 
-    Args:
-        questions: how many.
-        group_size: questions in a group, on average.
-        disagreement: share of questions that one model answers right and the other wrong.
-        within: correlation of such differences within a group, 0 to 1.
+    A group has `group_size` questions on average. `disagreement` is the share of questions that one model answers right and the other
+    wrong, `within` the correlation of such differences within a group, 0 to 1.
 
     >>> round(standard_error(400, 1, 0.25, 0.0), 4), round(standard_error(400, 4, 0.25, 0.5), 4)
     (0.025, 0.0395)

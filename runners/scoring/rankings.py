@@ -181,22 +181,19 @@ class Rankings:
                     rankings[name] += values
                 if column.place[4] in PAIRED:
                     pairs += pair_rows(column, p)
-        for end in ("low", "high"):
-            rankings[end] = pa.array(
-                round_results(np.array(rankings[end], dtype=np.float64)), pa.float64(), from_pandas=True
-            )  # NaN is null
+        for end in ("low", "high"):  # NaN is null
+            rankings[end] = pa.array(round_results(np.array(rankings[end], dtype=np.float64)), pa.float64(), from_pandas=True)
         return pa.table(rankings, schema=RANKINGS), pa.Table.from_pylist(pairs, schema=ESTIMATOR_COMPARISONS)
 
 
 def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
     """Return (B,) resamples of a value, for rankings; None if it cannot be ranked."""
-    drawn = measured.resampled
+    drawn, declares = measured.resampled, metric.plugin.declares
     defined = ~np.isnan(drawn)
-    if metric.plugin.declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
+    if declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
         return None
-    if defined.mean() < DEFINED or measured.recalibrated is not None:  # recalibrated ones have comparisons and resamples of their own
-        return None
-    if "compared_by" in metric.plugin.declares:  # its bias depends on the model
+    # Recalibrated confidences have comparisons and resamples of their own; the bias of what is `compared_by` another depends on the model.
+    if defined.mean() < DEFINED or measured.recalibrated is not None or "compared_by" in declares:
         return None
     # Neither do resamples that no interval can be made of say anything of a difference's spread.
     if measured.why_no_interval or np.isnan(measured.deleted).any():
@@ -270,9 +267,8 @@ def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], gr
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = np.where(of_pair < FEW_GROUPS, bonferroni(z), 0.0)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
-    ends = np.array(
-        [_difference_interval(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []
-    ).reshape(-1, 2)
+    pairs = combinations(candidates, 2) if place[4] in PAIRED else ()
+    ends = np.array([_difference_interval(a, b, groups, level) for a, b in pairs]).reshape(-1, 2)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
     return Ranked(place, higher_is_better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
@@ -280,9 +276,7 @@ def ranked(place: Place, higher_is_better: bool, candidates: list[Candidate], gr
 def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats) -> Floats:
     """Return (k, k) jackknife variances of pairwise differences; 0 without a jackknife.
 
-    Args:
-        deleted: Values of each candidate with each part of the groups deleted.
-        stretch: (k,) Factor of each candidate's deviations.
+    `deleted` has the values of each candidate with each part of the groups deleted, `stretch` (k,) the factor of its deviations.
     """
     parts = {len(of) for of in deleted}
     if len(parts) != 1 or parts == {0}:
@@ -324,6 +318,7 @@ def normal_deviate(t: Floats, freedom: float | Floats) -> Floats:
 
 
 def _back(z: float, freedom: Floats) -> Floats:
+    """Return the values of Student's t with the p-value of a normal deviate."""
     from scipy.special import ndtr, stdtrit
 
     beyond = float(ndtr(-z))
@@ -393,10 +388,7 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
         for j in range(i + 1, len(column.names)):
             low, high = next(ends)
             yield {
-                "model": model,
-                "dataset": dataset,
-                "variant": variant,
-                "slice": part,
+                **{"model": model, "dataset": dataset, "variant": variant, "slice": part, "metric": metric},
                 "metric": metric,
                 "a": a,
                 "b": column.names[j],

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from qualm.registry.plugins import registry
 from qualm.registry.sample import CLEAN, MACRO
+from qualm.registry.text import visible
+from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.scoring.answer_text import words_of
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import MIN_GROUPS
 
@@ -14,14 +21,19 @@ Row = Mapping[str, Any]
 ALL = "all"
 MAX_NAMES = 4
 """Models that a line of the terminal names."""
+SENTENCE_WORDS = 5
+"""Words, without articles, from which the median answer counts as a sentence: `lexical` knows no paraphrases."""
+MAX_DISPUTED = 0.02
+"""Share of answers on which log and judge may disagree without a warning."""
+MAX_EXAMPLES = 5
+RIGHT_FROM = 0.5
+"""The least rating that counts as right, of theirs and ours."""
 
 
 def unscored_warnings(rows: Iterable[Row], shorten: bool = False) -> list[str]:
-    """Return warnings of unscored answers, one per dataset, share, reason and metrics.
+    """Return warnings of unscored answers to all clean questions, one per dataset, share, reason and metrics.
 
-    Args:
-        rows: of LABELLED_SCORES; those of clean inputs and all questions count.
-        shorten: name only the first two of more than MAX_NAMES models.
+    With `shorten`, only the first two of more than MAX_NAMES models are named.
     """
     metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
@@ -56,11 +68,7 @@ def _join_labels(labels: Iterable[str]) -> str:
 
 
 def collapse_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning for each model and dataset with variants under which it collapses.
-
-    Args:
-        rows: of LABELLED_SCORES, of any variant.
-    """
+    """Return a warning for each model and dataset with variants under which it collapses."""
     of: dict[tuple[str, str], dict[str, str | None]] = {}
     for row in rows:
         if row["variant"] != CLEAN and row["slice"] == ALL:
@@ -77,20 +85,12 @@ def collapse_warnings(rows: Iterable[Row]) -> list[str]:
 
 
 def lexical_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset and model on estimators that compare by words alone.
-
-    Args:
-        rows: Of LABELLED_SCORES, of any variant.
-    """
+    """Return a warning per dataset and model on estimators that compare by words alone."""
     return _of_model(rows, "caution")
 
 
 def dispute_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset and model whose log disagrees with the judge.
-
-    Args:
-        rows: Of LABELLED_SCORES, of any variant.
-    """
+    """Return a warning per dataset and model whose log disagrees with the judge."""
     return _of_model(rows, "disputed")
 
 
@@ -100,11 +100,7 @@ def _of_model(rows: Iterable[Row], column: str) -> list[str]:
 
 
 def few_group_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset whose ranking has too few groups of questions for a test.
-
-    Args:
-        rows: Of LABELLED_SCORES; those of clean inputs and all questions count.
-    """
+    """Return a warning per dataset whose ranking of all clean questions has too few groups for a test."""
     groups: dict[str, int] = {}
     candidates: dict[tuple[str, str], set[str]] = {}
     for row in rows:
@@ -125,10 +121,7 @@ def metric_notes(rows: Iterable[Row], intervals: bool = True, shorten: bool = Fa
     A metric of which this holds in several conformal settings has one line, with their names. Macro averages count as all questions. Other
     slices say nothing here: one in which every answer is right has no order of right and wrong ones, and that is no news.
 
-    Args:
-        rows: of LABELLED_SCORES.
-        intervals: False leaves out what lacks only an interval.
-        shorten: name only the first two of more than MAX_NAMES models.
+    Without `intervals`, what lacks only an interval is left out. `shorten` names only the first two of more than MAX_NAMES models.
     """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
     valued: dict[str, None] = {}
@@ -158,3 +151,46 @@ def metric_notes(rows: Iterable[Row], intervals: bool = True, shorten: bool = Fa
 
 def _share(unscored: int, total: int, each: str) -> str:
     return f"all {total:,} answers{each} are" if unscored == total else f"{unscored:,} of {total:,} answers{each} are"
+
+
+def lexical_sentences(texts: Sequence[str], estimators: Sequence[str]) -> str:
+    """Return a warning if estimators compare words alone and answers are sentences, or "".
+
+    `texts` are one model's greedy answers to open questions, `estimators` the labels of those with `nli: lexical` that have values.
+    """
+    lengths = [len(words) for text in texts if (words := words_of(text))]
+    if not estimators or not lengths or np.median(lengths) < SENTENCE_WORDS:
+        return ""
+    return (
+        f"{', '.join(estimators)}: compared by words alone (`nli: lexical`, the default), though the median answer has "
+        f"{np.median(lengths):g} words; paraphrases then count as different meanings. Choose `nli: {{hf: {{hub: MODEL}}}}`, an NLI model"
+    )
+
+
+def describe_dispute(samples: Samples, answers: pa.Table, correct: Floats, where: str) -> str:
+    """Return a warning if log and judge differ on over 2% of the answers; otherwise "".
+
+    `answers` are one model's greedy answers, with `text` and, if the log has verdicts, `verdict`; `correct` (n,) is NaN where unscored.
+    """
+    if "verdict" not in answers.column_names or not pc.any(pc.is_valid(answers["verdict"])).as_py():
+        return ""
+    rows = samples.rows_of(answers["sample_id"], where)
+    theirs = np.asarray(pc.fill_null(answers["verdict"], np.nan).to_numpy(), dtype=np.float64)
+    ours = correct[rows]
+    both = ~np.isnan(theirs) & ~np.isnan(ours)
+    others = np.flatnonzero(both & ((theirs >= RIGHT_FROM) != (ours >= RIGHT_FROM)))
+    if len(others) <= MAX_DISPUTED * both.sum():
+        return ""
+    shown = answers.take(pa.array(others[:MAX_EXAMPLES])).select(["sample_id", "text"]).to_pylist()
+    references = samples.table["references"].take(pa.array(rows[others[:MAX_EXAMPLES]])).to_pylist()
+    examples = [
+        f"{_short(row['sample_id'])}: answer {_short(row['text'])}, reference {_short(' | '.join(of or ()))}, "
+        f"log {'right' if theirs[k] >= RIGHT_FROM else 'wrong'}, ours {'right' if ours[k] >= RIGHT_FROM else 'wrong'}"
+        for row, of, k in zip(shown, references, others, strict=False)
+    ]
+    return f"on {len(others):,} of {both.sum():,} answers the log's own verdict is another one than the judge's: {'; '.join(examples)}"
+
+
+def _short(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return repr(visible(line if len(line) <= 60 else f"…{line[-58:]}", 60))

@@ -6,8 +6,9 @@ writes a reason beside every value that is undefined or leaves out a tenth of it
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,20 +53,27 @@ NO_CONFIDENCE = "no confidence: the answers came without log-probabilities or nu
 NO_SAMPLED_ANSWERS = "no sampled answers, or one that the judge could not rate"
 WITHOUT = {
     "confidence": NO_CONFIDENCE,
-    "predicted": "no numbers for options",
+    **dict.fromkeys(("predicted", "option_probabilities"), "no numbers for options"),
     "n_options": "for multiple-choice questions, and these are open",
-    "option_probabilities": "no numbers for options",
     "right_option": NO_RIGHT_OPTION,
     "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
-    "sampled_correct": NO_SAMPLED_ANSWERS,
-    "sampling_variance": NO_SAMPLED_ANSWERS,
-    "covered": "no prediction set",
-    "set_size": "no prediction set",
-    "is_calibration": "no prediction set",
-    "labelled": "no label of people",
-    "people_rating": "no label of people",
+    **dict.fromkeys(("sampled_correct", "sampling_variance"), NO_SAMPLED_ANSWERS),
+    **dict.fromkeys(("covered", "set_size", "is_calibration"), "no prediction set"),
+    **dict.fromkeys(("labelled", "people_rating"), "no label of people"),
     "uncertain": "the data do not say whether the question is uncertain",
 }
+_CONDITION = re.compile(r"\bundefined\b.+?(?=;|\.\s|\.?\Z)", re.IGNORECASE | re.DOTALL)
+_CONSTANT: Mapping[str, tuple[str, str]] = {
+    "correct": ("answers are wrong", "answers are right"),
+    "clean_correct": ("answers to the clean inputs are wrong", "answers to the clean inputs are right"),
+    "uncertain": ("questions are clear", "questions are uncertain"),
+    "answerable": ("questions are unanswerable", "questions are answerable"),
+    "gt_is_idk": ("questions are answerable", "questions are unanswerable"),
+    "pred_is_idk": ("answers commit", "answers abstain"),
+    "hedges": ("answers are without a caveat", "answers have a caveat"),
+    "input_changed": ("inputs are unchanged", "inputs are changed"),
+}
+"""Column -> what its rows are if all of them are 0, or 1."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +103,7 @@ class Reasons:
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
         """Return a copy with the reasons that an abstention method's threshold adds.
 
-        Args:
-            rows: of its answers.
-            chosen_on: which of them its threshold was chosen on.
-            without: which of the others no threshold is for.
+        Of the answers in `rows`, the threshold was chosen on `chosen_on`, and there is none for `without`.
         """
         texts = self.texts.copy()
         texts[rows[without & (texts[rows] != NO_ANSWER)]] = NO_THRESHOLD
@@ -116,21 +121,18 @@ def reasons(
 ) -> Reasons:
     """Return why each row is unscored, or would be if a metric needs what it lacks.
 
-    Args:
-        samples: of the dataset.
-        answers: greedy answers of one model and variant.
-        judged: what all judges said of them.
-        judges: the labels whose ratings are scored: of open answers, and of options in words.
-        where: of the answers, for messages.
-        clean: the model's answers to the questions as they are, of another variant.
+    `judged` is what all judges said of one model and variant; `judges` are the labels whose ratings are scored, of open answers and of
+    options in words; `clean` are the model's answers to the questions as they are, for another variant.
     """
     judge, of_choices = judges
     choice = samples.n_options > 0
     texts = np.where(choice, NO_JUDGE_OF_OPTIONS if of_choices is None else NO_NUMBERS, NO_JUDGE if judge is None else NO_TEXT).astype(
         object
     )
-    if judge is not None and not _is_for_open(judge):
-        texts[~choice] = OPEN_QUESTIONS
+    if judge is not None:
+        name = judge.partition("@")[0]
+        if name in registry.names("judges") and not reads_open(registry.get("judges", name)):
+            texts[~choice] = OPEN_QUESTIONS
     if judged is not None:
         for label, of, unread in ((judge, ~choice, UNREAD), (of_choices, choice, UNREAD_OPTION)):
             mine = judged.filter(pc.and_(pc.equal(judged["judge"], label or ""), pc.equal(judged["draw"], GREEDY)))
@@ -150,19 +152,10 @@ def reasons(
     return Reasons(texts)
 
 
-def _is_for_open(label: str) -> bool:
-    name = label.partition("@")[0]
-    return name not in registry.names("judges") or reads_open(registry.get("judges", name))
-
-
 def why_unscored(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
     """Return why rows are unscored for a metric, by the column that most of them lack.
 
-    Args:
-        reasons_of_cell: of the cell; None where that is not known.
-        reads: the metric's columns.
-        taken: their values, of the unscored rows alone.
-        rows: which rows of the cell these are.
+    `taken` are the values of the metric's columns, of the unscored rows alone, which are `rows` of the cell.
     """
     if reasons_of_cell is not None and reasons_of_cell.are_all_unscorable(rows):
         return reasons_of_cell.most_common(rows)
@@ -177,11 +170,7 @@ def why_unscored(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: M
 def why_column_missing(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:
     """Return why a metric has no value for any answer: its first missing column.
 
-    Args:
-        reads: the metric's columns.
-        columns: those that the answers have.
-        all_choice: the dataset has no open question.
-        judged: a judge of the spec rated some of the answers.
+    With `all_choice` the dataset has no open question; with `judged` a judge of the spec rated some of the answers.
     """
     column = next((name for name in reads if name not in columns), "")
     if column.startswith((GROUP_OF, CODE_OF)):
@@ -199,3 +188,33 @@ def why_column_missing(reads: Collection[str], columns: Collection[str], all_cho
     if column == "input_changed":
         return "compares perturbed inputs with clean ones, and of these answers it is not recorded what the model was shown"
     return WITHOUT.get(column, f"these answers have no `{column}`")
+
+
+def why_no_value(function: Callable[..., object], columns: Mapping[str, Floats]) -> str:
+    """Return why a metric is undefined over rows: its docstring's condition, and constant columns."""
+    condition = _CONDITION.search(function.__doc__ or "")
+    facts = list(map(_constant, columns, columns.values()))
+    n = min(map(len, columns.values()), default=0)
+    said = " ".join(condition[0].split()) if condition else f"no value for these {n:,} rows"
+    return "; ".join(filter(None, [said[0].lower() + said[1:], *facts]))
+
+
+def _constant(name: str, values: Floats) -> str:
+    of = _CONSTANT.get(name)
+    if of is None or not len(values) or values.ndim > 1 or values[0] not in (0, 1) or (values != values[0]).any():
+        return ""
+    return f"all {len(values):,} {of[int(values[0])]}"
+
+
+def why_no_rows(reads: Collection[str], over: str | None, of_test_rows: bool, n_of_kind: int) -> str:
+    """Return why a metric is over no row of a slice.
+
+    Its rows must have a 1 in the column `over`; with `of_test_rows`, those that calibrate a conformal setting are left out. `n_of_kind`
+    counts the questions of the kind that it is over.
+    """
+    if not n_of_kind:
+        kinds = {"n_options": "multiple-choice question", "option_probabilities": "multiple-choice question", "gt_is_idk": "open question"}
+        return f"no {next((kind for column, kind in kinds.items() if column in reads), 'question')} here"
+    if of_test_rows and over is None:
+        return "every question calibrates a conformal setting, and none is left to test on"
+    return f"no question with `{over}`" if over else "no question that the metric is over"

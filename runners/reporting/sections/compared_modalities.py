@@ -11,6 +11,7 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, decimals, display_name, heading_name, number, rounded, signed, visible
+from qualm.runners.results.gains import turn_around
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
@@ -45,10 +46,7 @@ def describe_modality_differences(tests: pl.DataFrame) -> str:
 
 
 def describe_hallucination_differences(tests: pl.DataFrame) -> str:
-    """Describe significant differences in hallucination between modalities; "" if not tested.
-
-    Without a significant difference, it says that all modalities are statistically tied.
-    """
+    """Describe significant differences in hallucination between modalities, or that all are tied; "" if not tested."""
     rows = _tests_of_plugin(tests, HALLUCINATION)
     if not rows:
         return ""
@@ -97,27 +95,14 @@ def _estimator(row: Row) -> str:
 
 def _titled(row: Row) -> str:
     name, _, sweep = metric_of(str(row["metric"])).partition("@")
-    return " ".join(
-        filter(
-            None,
-            (
-                NAMES.get(name, heading_name(name)),
-                visible(sweep, 40),
-                visible(display_name(_estimator(row)), 60) if _estimator(row) else "",
-            ),
-        )
-    )
+    estimator = visible(display_name(_estimator(row)), 60) if _estimator(row) else ""
+    return " ".join(filter(None, (NAMES.get(name, heading_name(name)), visible(sweep, 40), estimator)))
 
 
 def _pair(row: Row) -> str:
     """Return both values (the higher first), their difference and its p-value as text."""
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
-    turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
+    turned = row if row["value_b"] >= row["value_a"] else turn_around(row)
     difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"
-    return say.MODALITY_PAIR.format(
-        higher=above, high=number(high), lower=below, low=number(low), difference=difference, p=number(row["p_adjusted"], 4)
-    )
-
-
-def _minus(value: float | None) -> float | None:
-    return None if value is None else -value
+    sides = {"higher": above, "high": number(high), "lower": below, "low": number(low)}
+    return say.MODALITY_PAIR.format(difference=difference, p=number(row["p_adjusted"], 4), **sides)

@@ -22,9 +22,8 @@ def coverage_by_part(results: Report) -> list[Sheet]:
     for (dataset, setting), part in rows.group_by(["dataset", "setting"], maintain_order=True):
         of = list(part.iter_rows(named=True))
         per = of[0]["per"]
-        title = say.COVERAGE_BY_GROUP.format(
-            part=visible(OPTION_PARTS.get(per, per), 80), dataset=visible(str(dataset), 80), setting=visible(str(setting), 80)
-        )
+        names = {"part": OPTION_PARTS.get(per, per), "dataset": str(dataset), "setting": str(setting)}
+        title = say.COVERAGE_BY_GROUP.format(**{key: visible(name, 80) for key, name in names.items()})
         sheets.append(Sheet(title, [*say.COVERAGE_BY_GROUP_COLUMNS], list(_rows(of))))
     if sheets:
         sheets[0].note = say.COVERAGE_BY_GROUP_NOTE

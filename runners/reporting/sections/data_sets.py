@@ -98,10 +98,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def counts_table(statistics: Mapping[str, Any], category_order: Sequence[str] = ()) -> Sheet:
-    """Return a table of image and question counts: splits in rows, categories in columns.
-
-    The paper's Table 1.
-    """
+    """Return a table of image and question counts (the paper's Table 1): splits in rows, categories in columns."""
     names = sorted(statistics["categories"], key=lambda c: (category_order.index(c) if c in category_order else len(category_order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
@@ -115,9 +112,8 @@ def counts_table(statistics: Mapping[str, Any], category_order: Sequence[str] = 
         rows += [[f"{say.ALL_SPLITS if split == ALL else visible(split, 40)}: {kind}", *values] for kind, values in kinds.items()]
     mains = [c.rpartition("/")[0] for c in categories]
     groups = [(visible(m, 60), mains.count(m)) for m in dict.fromkeys(mains)] if any(mains) else []
-    note = say.PAIRS_NOTE
     header = ["", *(visible(c.rpartition("/")[2] or say.NO_CATEGORY, 60) for c in categories)]
-    return Sheet(say.IMAGES_AND_QUESTIONS, header, rows, groups, note)
+    return Sheet(say.IMAGES_AND_QUESTIONS, header, rows, groups, say.PAIRS_NOTE)
 
 
 def _recipes_table(statistics: Mapping[str, Any]) -> Sheet:
@@ -130,13 +126,7 @@ def _recipes_table(statistics: Mapping[str, Any]) -> Sheet:
     if later:
         reasons = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
         rows.append([say.WHEN_ASSEMBLED, say.ALL_RECIPES, "–", reasons])
-    return Sheet(
-        "Recipes",
-        ["recipe", "source", "pairs", "dropped"],
-        rows,
-        note=say.RECIPES_NOTE,
-        wordy=True,
-    )
+    return Sheet("Recipes", ["recipe", "source", "pairs", "dropped"], rows, note=say.RECIPES_NOTE, wordy=True)
 
 
 def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
@@ -145,11 +135,8 @@ def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
         return []
     between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in duplicates.get("between", {}).items())
     fate = say.DUPLICATES_DROPPED if duplicates.get("dropped") and duplicates["pairs"] else ""
-    return [
-        say.DUPLICATES.format(
-            n=duplicates["pairs"], distance=duplicates.get("distance", "?"), between=f": {between}" if between else "", fate=fate
-        )
-    ]
+    where, distance = f": {between}" if between else "", duplicates.get("distance", "?")
+    return [say.DUPLICATES.format(n=duplicates["pairs"], distance=distance, between=where, fate=fate)]
 
 
 REMOVAL = ("psnr_inside", "psnr_outside", "ssim_inside", "ssim_outside", "detected", "pictures")
@@ -166,12 +153,7 @@ def _removal_sheet(statistics: Mapping[str, Any], folder: Path) -> Sheet:
                 numbers = [alike.get(k) or number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
                 detected = "undefined" if value["detected"] is None else percent(value["detected"])
                 rows.append([visible(recipe["label"], 90), *numbers, detected, f"{value['pictures']:,}"])
-    return Sheet(
-        say.REMOVAL,
-        [*say.REMOVAL_COLUMNS],
-        rows,
-        note=say.REMOVAL_NOTE,
-    )
+    return Sheet(say.REMOVAL, [*say.REMOVAL_COLUMNS], rows, note=say.REMOVAL_NOTE)
 
 
 def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -208,20 +190,9 @@ def _review_table(verification: Mapping[str, Any]) -> Sheet:
     together = say.DROPPED_TOGETHER if unit == "pair" else ""
     stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
     old = say.STALE_DECISIONS.format(n=stale) if stale else ""
-    return Sheet(
-        say.REVIEW,
-        ["category", say.SHARE_VALID, *(WORDS.get(k, k) for k in kinds)],
-        rows,
-        note=say.REVIEW_NOTE.format(
-            splits=visible(splits, 40),
-            n=units["all"],
-            unit=unit,
-            kept=units["kept"],
-            dropped=lost and say.DROPPED.format(reasons=lost),
-            together=together,
-            stale=old,
-        ),
-    )
+    clauses = {"dropped": lost and say.DROPPED.format(reasons=lost), "together": together, "stale": old}
+    note = say.REVIEW_NOTE.format(splits=visible(splits, 40), n=units["all"], unit=unit, kept=units["kept"], **clauses)
+    return Sheet(say.REVIEW, ["category", say.SHARE_VALID, *(WORDS.get(k, k) for k in kinds)], rows, note=note)
 
 
 def _agreement(verification: Mapping[str, Any]) -> list[str]:
@@ -250,10 +221,7 @@ READS = ("shortcuts",)
 
 
 def describe_samples(results: Report, dataset: str) -> str:
-    """Return counts of a dataset as text, or that its samples are not available.
-
-    Like `600 open-ended questions · 200 images`.
-    """
+    """Return counts of a dataset, like `600 open-ended questions · 200 images`, or that its samples are not available."""
     samples = results.samples.get(dataset)
     if samples is None:
         return say.SAMPLES_NOT_AVAILABLE

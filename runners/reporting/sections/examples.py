@@ -130,16 +130,13 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
         sample["answerable"] is not False,
     )
     rows = {r["model"]: r for r in answers.iter_rows(named=True)}
-    for model in models:
-        if model in rows:
-            example.answers.append(_answer(rows[model], options, why.get(model, "")))
+    example.answers = [_answer(rows[model], options, why.get(model, "")) for model in models if model in rows]
     return example
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
-    text = answer_text(row["text"], row["predicted"], options) or (
-        say.NO_ANSWER.format(reason=row["no_answer"]) if row["no_answer"] else ""
-    )
+    without = say.NO_ANSWER.format(reason=row["no_answer"]) if row["no_answer"] else ""
+    text = answer_text(row["text"], row["predicted"], options) or without
     thought = visible(row["thinking"] or "", THOUGHT)
     bar = confidence_bar(row["confidence"])
     return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), *bar, why, thought)

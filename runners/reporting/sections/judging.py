@@ -18,12 +18,7 @@ def judging(results: Report) -> Sheet | None:
     record = read_record(Path(path)) if path else None
     if not record:
         return None
-    return Sheet(
-        say.JUDGES,
-        [*say.JUDGES_COLUMNS],
-        [_row(name, of) for name, of in record.items()],
-        note=say.JUDGES_NOTE,
-    )
+    return Sheet(say.JUDGES, [*say.JUDGES_COLUMNS], [_row(name, of) for name, of in record.items()], note=say.JUDGES_NOTE)
 
 
 def _row(name: str, of: dict[str, Any]) -> list[str]:

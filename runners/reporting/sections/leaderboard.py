@@ -83,10 +83,9 @@ def leaderboards(results: Report, dataset: str) -> list[Table]:
     kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), (say.PREDICTION_SETS, [a for a in labels if a.score])]
     tables = [_table(results, dataset, _title_with_part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
     estimated = [a for a in labels if a.estimator]
-    if len({a.estimator for a in estimated}) > len(results.models):
-        tables.append(_by_estimator(results, dataset, _title_with_part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
-    elif estimated:
-        tables.append(_table(results, dataset, _title_with_part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
+    if estimated:
+        draw = _by_estimator if len({a.estimator for a in estimated}) > len(results.models) else _table
+        tables.append(draw(results, dataset, _title_with_part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
     return tables
 
 
@@ -108,13 +107,10 @@ def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]
     columns = [(m, a) for m in models for a in metrics]
     same = {(m, a.text): [(m, b) for b in labels if (b.plugin, b.sweep) == (a.plugin, a.sweep)] for m, a in columns}
     over = _row_counts(results, dataset, same)
-    notes = [
-        ", ".join(filter(None, (over[m, a.text], _not_ranked(results, ESTIMATORS, dataset, metric_of(a.text), m)))) for m, a in columns
-    ]
-    heads = [
-        Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, note, visible(a.summary, 300))
-        for (_, a), note in zip(columns, notes, strict=True)
-    ]
+    heads = []
+    for m, a in columns:
+        note = ", ".join(filter(None, (over[m, a.text], _not_ranked(results, ESTIMATORS, dataset, metric_of(a.text), m))))
+        heads.append(Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, note, visible(a.summary, 300)))
     table = Table(title, [(visible(m, 60), len(metrics)) for m in models], heads, first="Estimator")
     text = {(a.plugin, a.sweep, a.estimator): a.text for a in labels}
     by_estimator = {
@@ -149,14 +145,13 @@ def describe_rows(results: Report, dataset: str) -> str:
     setting = next((a.setting for a in results.main_labels(dataset) if is_of_test_part(a)), "")
     if not setting:
         return ""
-    of_setting = results.thresholds.filter((pl.col("dataset") == dataset) & (pl.col("setting") == setting))
+    of_setting = results.thresholds.filter(dataset=dataset, setting=setting)
     sizes = of_setting.group_by(["model", "score"], maintain_order=True).agg(pl.col("n_calibration", "n_test").sum())
     counts = [_span(sizes[name].to_list()) for name in ("n_calibration", "n_test")] if sizes.height else []
     of_all = of_setting.filter(pl.col("per").is_null() & (pl.col("n_groups") < pl.col("n_calibration")))
     groups = say.OF_GROUPS.format(n=_span(of_all["n_groups"].to_list())) if of_all.height else ""  # parts of one setting may share groups
     sentence = say.CALIBRATION_ROWS.format(calibrating=counts[0], groups=groups, testing=counts[1]) if counts else ""
-    of = say.ROWS_OF_SETTING.format(setting=visible(setting, 60), counts=sentence)
-    return say.TEST_PART_COLUMNS.format(rows=of)
+    return say.TEST_PART_COLUMNS.format(rows=say.ROWS_OF_SETTING.format(setting=visible(setting, 60), counts=sentence))
 
 
 def _title_with_part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
@@ -245,10 +240,7 @@ def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
 
 
 def format_counts(cells: list[dict[str, Any]]) -> str:
-    """Return n (or its range) as text, with the least scored share if answers are unscored.
-
-    Undefined values count only where all are undefined; "–" without cells.
-    """
+    """Return n (or its range) of the defined values, if any, with the least scored share if answers are unscored."""
     cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"

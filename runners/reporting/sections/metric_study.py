@@ -9,7 +9,7 @@ import polars as pl
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, heading, model_legend
+from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, drawn_interval, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import is_finite
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
@@ -22,25 +22,18 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Return a figure per dataset that plots confidence-weighted accuracy against each metric.
-
-    A point is a model. Datasets without unanswerable questions have no figure.
-    """
+    """Return a figure per dataset with unanswerable questions: models by confidence-weighted accuracy against each metric."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
     figures = []
     for dataset in results.datasets:
-        rows = frame.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
+        rows = frame.filter(dataset=dataset, slice="all")
         if rows.is_empty() or answerable_only(results, dataset):
             continue
         models = [m for m in results.models if m in set(rows["model"])]
-        figure = Figure(
-            say.STUDY.format(dataset=brief(dataset)),
-            say.STUDY_CAPTION,
-            legend=model_legend(models, results.palette) if len(colour_order(models, results.palette)) <= len(SERIES) else [],
-            wide=True,
-        )
+        legend = model_legend(models, results.palette) if len(colour_order(models, results.palette)) <= len(SERIES) else []
+        figure = Figure(say.STUDY.format(dataset=brief(dataset)), say.STUDY_CAPTION, legend=legend, wide=True)
         for metric in sorted(rows["metric"].unique().to_list(), key=lambda m: ("accuracy" not in m, m)):
             part = rows.filter(pl.col("metric") == metric)
             points = [
@@ -66,9 +59,7 @@ def study_claims(results: Report) -> list[tuple[str, str]]:
 
 
 def _correlation(results: Report, dataset: str, metric: str) -> str:
-    rows = results.correlations.filter(
-        (pl.col("dataset") == dataset) & (pl.col("slice") == "all") & (pl.col("metric") == metric) & (pl.col("studied") == STUDIED)
-    ).to_dicts()
+    rows = results.correlations.filter(dataset=dataset, slice="all", metric=metric, studied=STUDIED).to_dicts()
     if not rows:
         return ""
     row: dict[str, Any] = rows[0]
@@ -90,28 +81,22 @@ def category_figures(results: Report) -> list[Figure]:
         labels = [a for p in BARS for a in results.main_labels(dataset) if a.plugin == p]
         if answerable_only(results, dataset) or len(leaves) < 2 or not labels:
             continue
-        left_out = ""
+        caption = say.BY_CATEGORY_CAPTION
         if len(models) > len(SERIES):
             models = [m for m in models if m not in results.abstaining]
-            left_out = say.STUDY_LEFT_OUT
+            caption += say.STUDY_LEFT_OUT
         if len(models) > len(SERIES):
             continue
-        figure = Figure(
-            say.BY_CATEGORY.format(dataset=brief(dataset)),
-            say.BY_CATEGORY_CAPTION + left_out,
-            legend=model_legend(models, results.palette),
-            wide=True,
-        )
+        legend = model_legend(models, results.palette)
+        figure = Figure(say.BY_CATEGORY.format(dataset=brief(dataset)), caption, legend=legend, wide=True)
         groups = dict(zip(leaves, shorten_names(leaves, 24, lambda leaf: visible(leaf.rpartition("/")[2], 24)), strict=True))
         for label in labels:
             rows = []
             for leaf, group in groups.items():
                 for model in models:
                     row = results.clean.get((model, dataset, f"category={leaf}", label.text))
-                    if row is None or not is_finite(row["value"]):
-                        continue
-                    low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
-                    rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
+                    if row is not None and is_finite(row["value"]):
+                        rows.append({"group": group, "model": brief(model), **drawn_interval(row)})
             if rows:
                 svg = charts.bars(rows, list(groups.values()), [brief(m) for m in colour_order(models, results.palette)])
                 figure.panels.append(Panel(heading(label), svg))

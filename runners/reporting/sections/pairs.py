@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,7 @@ def pairs(results: Report, how_many: int) -> list[PairView]:
         chosen = _choose(results, dataset, share)
         folder = Path(results.stage.inputs["datasets"][dataset]) / "images"
         images = images_of(folder, all_ids(m["image_id"] for members in chosen for m in members))
-        ids = [m["sample_id"] for members in chosen for m in members]
-        rows = results.answers_to(dataset, ids).to_dicts()
+        rows = results.answers_to(dataset, [m["sample_id"] for members in chosen for m in members]).to_dicts()
         answers = {(r["model"], r["sample_id"]): r for r in rows}
         for members in chosen:
             view = _pair_view(dataset, members, answers, results.models)
@@ -110,24 +110,11 @@ def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str,
             fared[owner[r["sample_id"]]][r["model"]].append(r["correct"])
     queues: dict[str, list[str]] = defaultdict(list)
     whole = [pair for pair, rows in members.items() if len(rows) == 2]
-    for pair in sorted(whole, key=lambda p: (-_count_outcomes(fared[p]), _draw(results.stage.seed, dataset, p))):
+    n_outcomes = {pair: len({tuple(sorted(correct)) for correct in fared[pair].values()}) for pair in whole}
+    for pair in sorted(whole, key=lambda p: (-n_outcomes[p], _draw(results.stage.seed, dataset, p))):
         queues[members[pair][0]["category"] or ""].append(pair)
-    chosen: list[str] = []
-    turns = [iter(queues[c]) for c in sorted(queues)]
-    while turns and len(chosen) < how_many:
-        turns = [t for t in turns if len(chosen) >= how_many or _next(t, chosen)]
-    return [members[p] for p in chosen]
-
-
-def _next(turn: Any, chosen: list[str]) -> bool:
-    pair = next(turn, None)
-    chosen += [pair] if pair is not None else []
-    return pair is not None
-
-
-def _count_outcomes(correctness_by_model: Mapping[str, list[float]]) -> int:
-    """Return the number of distinct outcomes (correctness in any order) that models have."""
-    return len({tuple(sorted(v)) for v in correctness_by_model.values()})
+    in_turn = zip_longest(*(queues[category] for category in sorted(queues)))
+    return [members[pair] for turn in in_turn for pair in turn if pair is not None][:how_many]
 
 
 def _draw(seed: int, dataset: str, pair: str) -> bytes:
@@ -162,11 +149,5 @@ def _member_answer(row: Mapping[str, Any]) -> MemberAnswer:
     confidence, correct = row["confidence"], row["correct"]
     scored = all(value is not None and math.isfinite(value) for value in (confidence, correct))
     worth = number(correct * confidence if correct > 0 else -confidence, 2) if scored else "–"
-    return MemberAnswer(
-        visible(row["model"], 80),
-        visible(row["text"], 240),
-        verdict(correct),
-        row["pred_is_idk"] is True,
-        *confidence_bar(confidence),
-        worth,
-    )
+    texts = visible(row["model"], 80), visible(row["text"], 240), verdict(correct)
+    return MemberAnswer(*texts, row["pred_is_idk"] is True, *confidence_bar(confidence), worth)

@@ -15,10 +15,10 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE, HeatCell, HeatMap, count_runs, shade, split_heat_map
 from qualm.runners.reporting.load import Report, column_decimals, with_decimals
 from qualm.runners.reporting.section import Section
-from qualm.runners.reporting.sections.compared_modalities import modality_tests_table
+from qualm.runners.reporting.sections.compared_modalities import NAMES, modality_tests_table
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbed_by_kind import colour_scale, hcc_by_kind, heat_maps_by_kind, variant_heading
-from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, modality_heat_maps
+from qualm.runners.reporting.sections.perturbed_by_modality import modality_heat_maps
 from qualm.runners.reporting.sections.perturbed_gallery import gallery
 from qualm.runners.reporting.sections.perturbed_shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_tested
@@ -78,7 +78,9 @@ def perturbed(results: Report) -> dict[str, Any] | None:
         return None
     rest = {name: _not_shown(len(heats), MAX_GRIDS, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
     unanswered = [(question, text.removeprefix(say.NOT_ANSWERED)) for question, text in found if text.startswith(say.NOT_ANSWERED)]
-    return {**content, "rest": rest, "unanswered": unanswered, "unscored": _unscored(unscored)}
+    names = ", ".join(visible(v, 60) for v in unscored)
+    left_out = say.LEFT_OUT.format(names=names, why=NO_REFERENCE) if names else ""
+    return {**content, "rest": rest, "unanswered": unanswered, "unscored": left_out}
 
 
 ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "scores"}
@@ -91,14 +93,6 @@ def _not_shown(n_items: int, max_shown: int, plural: str, table_path: str | None
         return ""
     where = say.ALL_ARE_IN.format(path=visible(table_path, 200)) if table_path else ""
     return say.FIRST_OF_KIND_SHOWN.format(shown=max_shown, n=n_items, what=plural, where=where)
-
-
-def _unscored(variants: list[str]) -> str:
-    """Return a sentence naming the perturbations without accuracy; "" if none."""
-    if not variants:
-        return ""
-    names = ", ".join(visible(v, 60) for v in variants)
-    return say.LEFT_OUT.format(names=names, why=NO_REFERENCE)
 
 
 def _column_heading(
@@ -115,13 +109,7 @@ def _heat_maps(
 ) -> list[HeatMap]:
     """Return heat maps per model, dataset and metric: estimators by variants; [] if no rows.
 
-    Args:
-        frame: Points of one chart.
-        order: Variants in the order of the page.
-        variant_facts: Variant -> its entry in the stage's parameters.
-        side_column: Column with a second number for each cell.
-        side_label: Its name on the page.
-        scale: Absolute value with the strongest colour.
+    `side_column` has a second number for each cell; `scale` is the absolute value with the strongest colour.
     """
     if frame.is_empty():
         return []
@@ -171,10 +159,7 @@ def _value_over_changed(row: dict[str, Any]) -> str:
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[HeatMap]:
-    """Return heat maps by model: datasets and known modality against attributed modality.
-
-    Samples of unknown modality are shown only of models in `trusted`, whose attribution is validated.
-    """
+    """Return heat maps by model: datasets and known (of models in `trusted`, any) modality against attributed modality."""
     rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 
@@ -242,24 +227,16 @@ def _modality_means_table(frame: pl.DataFrame, results: Report) -> Sheet | None:
     cells = {(r["model"], r["dataset"], r["metric"], r["slice"], r["variant"]): r for r in rows.to_dicts()}
     columns = [v for v in (CLEAN, *MODALITIES) if any(k[4] == v for k in cells)]
     keys = list(dict.fromkeys(k[:4] for k in cells))
-    body = [[_means_heading(*key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MAX_ROWS]]
+    body = []
+    for key in keys[:MAX_ROWS]:
+        heading = [*(visible(text, 60) for text in key[:3]), *([say.ONLY_CHANGED_INPUTS] if key[3] == CHANGED else [])]
+        found = [cells.get((*key, v)) for v in columns]
+        body.append([" · ".join(heading), *("–" if row is None else rounded(row) + aside(between(row)) for row in found)])
     note = say.MODALITY_MEANS
     if any(metric.startswith("coverage") for _, _, metric, _ in keys[:MAX_ROWS]):
         note += say.MODALITY_COVERAGE
     note += _not_shown(len(keys), MAX_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet(say.METRICS_BY_MODALITY, ["model · dataset · metric", *columns], body, note=note)
-
-
-def _means_heading(model: str, dataset: str, metric: str, part: str) -> str:
-    """Return the heading of a row of means; `part`: all samples, or only the changed ones."""
-    over = [say.ONLY_CHANGED_INPUTS] if part == CHANGED else []
-    return " · ".join([*(visible(text, 60) for text in (model, dataset, metric)), *over])
-
-
-def _mean(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "–"
-    return rounded(row) + aside(between(row))
 
 
 READS = ("perturbed", "effects", "modality_scores", "modality_comparisons", "rank_stability", "attributions", "blames")

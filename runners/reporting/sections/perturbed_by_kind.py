@@ -21,14 +21,10 @@ from qualm.runners.scoring.families import stars
 
 
 def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[HeatMap]:
-    """Return hallucination heat maps per dataset, metric: perturbations by model and category.
-
-    Hallucination rates: the paper's Table 5.
-    """
+    """Return hallucination heat maps per dataset, metric: perturbations by model and category (the paper's Table 5)."""
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
-    rows = results.scores.filter(
-        pl.col("metric").is_in(labels) & ((pl.col("slice") == "all") | pl.col("slice").str.starts_with("category="))
-    )
+    is_part = (pl.col("slice") == "all") | pl.col("slice").str.starts_with("category=")
+    rows = results.scores.filter(pl.col("metric").is_in(labels) & is_part)
     heats = []
     for (dataset, metric), part in rows.group_by("dataset", "metric", maintain_order=True):
         cells = {(r["model"], r["slice"], r["variant"]): r for r in part.iter_rows(named=True)}
@@ -38,13 +34,8 @@ def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: 
         models = list(dict.fromkeys(k[0] for k in cells))
         p = {model: tested.p_values(model, str(dataset), str(metric)) for model in models}
         columns = [(model, name) for model in models for name in parts]
-        body = [
-            (
-                " ".join(t for t in variant_heading(v, variant_facts) if t),
-                [_rate(cells.get((model, name, v)), most, p[model].get((name, v))) for model, name in columns],
-            )
-            for v in variants
-        ]
+        lines = {v: [_rate(cells.get((model, name, v)), most, p[model].get((name, v))) for model, name in columns] for v in variants}
+        body = [(" ".join(filter(None, variant_heading(v, variant_facts))), line) for v, line in lines.items()]
         caption = " · ".join(visible(t, 60) for t in (dataset, str(metric).partition("@")[2]) if t)
         heads = [(say.ALL_QUESTIONS if name == "all" else visible(name.removeprefix("category="), 60), "") for _, name in columns]
         groups = [(visible(model, 60), len(parts)) for model in models]
@@ -65,10 +56,7 @@ def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None)
 def hcc_by_kind(
     results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests
 ) -> list[tuple[str, list[HeatMap]]]:
-    """Return (title, heat maps) of HCC per model, dataset, category: estimators by variants.
-
-    The paper's Figures 3 and 14 to 25.
-    """
+    """Return (title, heat maps) of HCC per model, dataset, category: estimators by variants (Figures 3 and 14 to 25)."""
     labels = {t: a for t, a in results.labels.items() if a.plugin == CONSISTENCY and a.estimator}
     rows = results.scores.filter(pl.col("metric").is_in(list(labels)) & pl.col("slice").str.starts_with("category="))
     most = colour_scale(rows)
@@ -83,9 +71,8 @@ def hcc_by_kind(
             body.append((display_name(labels[metric].estimator), line))
         title = " · ".join(visible(t, 60) for t in (str(part).removeprefix("category="), str(model), str(dataset)))
         groups = count_runs([variant_facts[v]["modality"] for v in variants])
-        figures.append(
-            (title, split_heat_map(HeatMap(title, "Estimator", [variant_heading(v, variant_facts) for v in variants], body, groups)))
-        )
+        heads = [variant_heading(v, variant_facts) for v in variants]
+        figures.append((title, split_heat_map(HeatMap(title, "Estimator", heads, body, groups))))
     return figures
 
 

@@ -15,7 +15,7 @@ from qualm.registry import MODALITIES
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import HeatCell, HeatMap, shade, split_heat_map
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.compared_modalities import describe_hallucination_differences
+from qualm.runners.reporting.sections.compared_modalities import NAMES, describe_hallucination_differences
 from qualm.runners.reporting.text import aside, between, counted, display_name, number, percent, rounded, visible
 from qualm.runners.results.perturbation import ALL, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 from qualm.runners.scoring.families import ALPHA
@@ -26,18 +26,14 @@ from qualm.runners.scoring.rankings import BOTH
 Row = dict[str, Any]
 
 UNCERTAIN = "auroc_uncertain"
-NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTENCY: "HCC"}
 MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
 def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
-    """Return heat maps per model and dataset: estimators by metric and modality.
-
-    Values are means over the samples whose input is changed, where a perturbation leaves some unchanged, else over all.
-    """
+    """Return heat maps per model and dataset: estimators by metric and modality, over changed inputs if not all are."""
     by_grid: dict[tuple[str, str], dict[tuple[str, str, str, str], Row]] = {}
     for row in means.iter_rows(named=True):
-        metric, estimator = _metric_and_estimator(row["metric"])
+        metric, estimator = metric_of(row["metric"]), in_brackets(row["metric"])
         if metric.partition("@")[0] in NAMES and estimator:
             by_grid.setdefault((row["model"], row["dataset"]), {})[metric, estimator, row["variant"], row["slice"]] = row
     unchanged = {(r["model"], r["dataset"], r["variant"]): r["value"] for r in means.iter_rows(named=True) if r["metric"] == UNCHANGED}
@@ -110,7 +106,7 @@ def _best(rows: Iterable[Row], results: Report | None = None) -> str:
 
 
 def _named(row: Row, results: Report | None) -> str:
-    metric, estimator = _metric_and_estimator(row["metric"])
+    metric, estimator = metric_of(row["metric"]), in_brackets(row["metric"])
     name = f"{display_name(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
     if results is None:
         return name + aside(between(row))
@@ -133,9 +129,7 @@ def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataF
             by.setdefault(row["variant"], []).append(row["value"])
     if not by:
         return ""
-    text = say.BECOME_WRONG.format(over=over) + ", ".join(
-        f"{m} {number(sum(v) / len(v))}" for m, v in sorted(by.items(), key=lambda i: _order(i[0]))
-    )
+    text = say.BECOME_WRONG.format(over=over) + ", ".join(f"{m} {number(sum(by[m]) / len(by[m]))}" for m in sorted(by, key=_order))
     if kinds := _by_kind(results):
         ranked = sorted(((value, kind) for kind, value in kinds.items()), reverse=True)
         text += say.BY_KIND_OF_QUESTION.format(over=say.BOTH_OVER_ALL_SAMPLES if over else "")
@@ -147,20 +141,12 @@ def _by_kind(results: Report) -> dict[str, float]:
     """Return {question category: mean hallucination rate over models and perturbations}."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
-    rows = results.scores.filter(
-        pl.col("metric").is_in(labels)
-        & pl.col("slice").str.starts_with("category=")
-        & pl.col("value").is_not_null()
-        & pl.col("collapsed").is_null()
-    ).with_columns(perturbation=pl.col("variant").replace_strict(plugin, default=pl.col("variant")))
+    counts = pl.col("value").is_not_null() & pl.col("collapsed").is_null()
+    rows = results.scores.filter(pl.col("metric").is_in(labels) & pl.col("slice").str.starts_with("category=") & counts)
+    rows = rows.with_columns(perturbation=pl.col("variant").replace_strict(plugin, default=pl.col("variant")))
     each = rows.group_by("slice", "model", "dataset", "metric", "perturbation", maintain_order=True).agg(pl.col("value").mean())
     means = each.group_by("slice", maintain_order=True).agg(pl.col("value").mean())
     return {part.removeprefix("category="): value for part, value in means.iter_rows()}
-
-
-def _metric_and_estimator(label: str) -> tuple[str, str]:
-    """Return (metric, estimator) of a label `metric[estimator]`; estimator "" without one."""
-    return metric_of(label), in_brackets(label)
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -10,7 +10,7 @@ import polars as pl
 from qualm.registry import CLEAN
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, end_or_value, model_legend
+from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, drawn_interval, end_or_value, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, display_name, heading_name, number, rounded, visible
 from qualm.runners.results.perturbation import REFLECTION
@@ -63,22 +63,12 @@ def _figures(title: str, frame: pl.DataFrame, series_column: str, series_order: 
     figure = Figure(title, say.BANDS_IF_FEW)
     text = display_name if series_column == "estimator" else brief
     names = [text(o) for o in colour_order(series_order, coloured_names)]
-    figure.legend = (
-        [(SERIES[i], n) for i, n in enumerate(names)] if series_column == "estimator" else model_legend(series_order, coloured_names)
-    )
+    coloured = [(SERIES[i], name) for i, name in enumerate(names)] if series_column == "estimator" else None
+    figure.legend = model_legend(series_order, coloured_names) if coloured is None else coloured
     body = []
     for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
         measured = part.sort(series_column, "strength").to_dicts()
-        rows = [
-            {
-                "model": text(r[series_column]),
-                "x": r["strength"],
-                "value": r["value"],
-                "low": end_or_value(r["low"], r),
-                "high": end_or_value(r["high"], r),
-            }
-            for r in measured
-        ]
+        rows = [{"model": text(r[series_column]), "x": r["strength"], **drawn_interval(r)} for r in measured]
         heading = visible(f"{display_name(str(perturbation))}: {parameter}", 60)
         clean = part["clean"].drop_nulls().unique().to_list()
         note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
@@ -108,16 +98,7 @@ def coverage(results: Report, variant_order: list[str]) -> list[Figure]:
         for label in labels:
             goal = 1 - alpha.get(label.setting, math.nan)
             part = rows.filter((pl.col("metric") == label.text) & pl.col("value").is_finite()).to_dicts()
-            plain = [
-                {
-                    "row": brief(r["variant"]),
-                    "model": brief(r["model"]),
-                    "value": r["value"],
-                    "low": end_or_value(r["low"], r),
-                    "high": end_or_value(r["high"], r),
-                }
-                for r in part
-            ]
+            plain = [{"row": brief(r["variant"]), "model": brief(r["model"]), **drawn_interval(r)} for r in part]
             if all(r["value"] == 1 for r in part):  # none at all, or sets of every option
                 continue
             short += sum(r["variant"] != CLEAN and end_or_value(r["high"], r) < goal for r in part)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,10 +45,9 @@ class EffectTests:
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []
         for variant in [v for v in variant_order if any(r["variant"] == v for r in rows)]:
-            of = {p: [r for r in rows if r["variant"] == variant and self.plugins.get(r["metric"]) == p] for p in plugins}
-            body.append(
-                [visible(variant, 80), str(variant_facts[variant]["modality"]), *(text for p in plugins for text in self._counted(of[p]))]
-            )
+            of = [[r for r in rows if r["variant"] == variant and self.plugins.get(r["metric"]) == p] for p in plugins]
+            counts = [text for tests in of for text in self._counted(tests)]
+            body.append([visible(variant, 80), str(variant_facts[variant]["modality"]), *counts])
         if not body:
             return None
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
@@ -63,7 +61,8 @@ class EffectTests:
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"
-        clear = [r for r in tests if r["p_adjusted"] < SURE and self._key(r) not in self.insignificant]
+        keys = [tuple(r[name] for name in ("model", "dataset", "metric", "variant")) for r in tests]
+        clear = [r for r, key in zip(tests, keys, strict=True) if r["p_adjusted"] < SURE and key not in self.insignificant]
         up = sum(r["value"] > r["reference"] for r in clear)
         least = min(r["p_adjusted"] for r in tests)
         sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]
@@ -71,27 +70,15 @@ class EffectTests:
         mark = stars(least) if any(r["p_adjusted"] == least for r in clear) else ""
         return f"{' '.join(sides) or '0'} of {len(tests):,}{missing}", number(least, 4) + mark
 
-    @staticmethod
-    def _key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-        return row["model"], row["dataset"], row["metric"], row["variant"]
-
 
 def read_tested(results: Report) -> EffectTests:
     """Return the tests of a spec's perturbation effects; with no rows if there are none."""
     frame = results.source.scan("effects").collect()
     tests = results.stage.params.get("tests")
-    how = ""
-    if tests and not frame.is_empty():
-        how = say.TWO_SIDED_TESTS.format(correction=describe_correction(tests))
+    how = say.TWO_SIDED_TESTS.format(correction=describe_correction(tests)) if tests and not frame.is_empty() else ""
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
-    insignificant = results.scores.filter(
-        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & ~((pl.col("low") > 0) | (pl.col("high") < 0)).fill_null(False)
-    )
-    return EffectTests(
-        frame,
-        plugins,
-        how,
-        str(results.stage.inputs.get("effects") or ""),
-        frozenset(insignificant.select("model", "dataset", "metric", "variant").iter_rows()),
-    )
+    contains_0 = ~((pl.col("low") > 0) | (pl.col("high") < 0)).fill_null(False)
+    insignificant = results.scores.filter(pl.col("metric").is_in(coefficients) & contains_0, slice="all")
+    keys = frozenset(insignificant.select("model", "dataset", "metric", "variant").iter_rows())
+    return EffectTests(frame, plugins, how, str(results.stage.inputs.get("effects") or ""), keys)

@@ -121,10 +121,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) of every dataset, and of their mean if tables have just these.
-
-    The mean over datasets is the last if the published tables have exactly the datasets of the report.
-    """
+    """Return (report, dataset) of every dataset, and last of their mean if the tables have just these."""
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
     if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
@@ -135,10 +132,7 @@ def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) ->
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
     """Read the CSV files of TABLES that exist: table -> (model, dataset) -> published value.
 
-    Names are as by `match_key`.
-
-    Raises:
-        StageError: a table without `model_name`, with a cell that is no number, or that is no CSV in UTF-8.
+    Names are as by `match_key`. StageError for a table without `model_name`, with a cell that is no number, or that is no CSV in UTF-8.
     """
     tables: dict[str, dict[tuple[str, str], float]] = {}
     for name in TABLES:
@@ -191,9 +185,8 @@ def our_label(results: Report, table: str, setting: str, **changed_arguments: st
 
     def fits(candidate: Label) -> bool:
         name = f"{candidate.plugin}@{candidate.sweep}" if candidate.sweep else candidate.plugin
-        actual = dict(part.split("=", 1) for part in candidate.sweep.split(",") if "=" in part) | {
-            k: str(v) for k, v in refs.get(name, {}).items()
-        }
+        given = dict(part.split("=", 1) for part in candidate.sweep.split(",") if "=" in part)
+        actual = given | {k: str(v) for k, v in refs.get(name, {}).items()}
         return all(actual.get(k, v) == v for k, v in expected.items())
 
     return next((a for a in candidates if fits(a)), None)
@@ -217,12 +210,8 @@ def _cell(
     difference = abs(theirs - mine)
     differences.append((difference, f"{visible(model, 60)}, {visible(dataset, 60)}, {title(name)}"))
     kind = "same" if _is_equal(difference) else "differs"
-    return ComparedNumbers(
-        number(theirs, 4),
-        number(mine, 4),
-        kind,
-        say.PUBLISHED_AND_RECOMPUTED.format(published=theirs, recomputed=mine, difference=difference),
-    )
+    sentence = say.PUBLISHED_AND_RECOMPUTED.format(published=theirs, recomputed=mine, difference=difference)
+    return ComparedNumbers(number(theirs, 4), number(mine, 4), kind, sentence)
 
 
 def _judge(comparison: PublishedComparison, results: Report, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
@@ -236,9 +225,8 @@ def _judge(comparison: PublishedComparison, results: Report, tables: dict[str, A
     cells = {c for t in tables.values() for c in t}
     models, datasets = {m for m, _ in cells}, {d for _, d in cells} - {match_key(MACRO_DATASETS)}
     here = sum(match_key(m) in models for m in results.models), sum(match_key(d) in datasets for d in results.datasets)
-    comparison.notes.append(
-        say.PUBLISHED_TABLES.format(models=len(models), datasets=len(datasets), models_here=here[0], datasets_here=here[1])
-    )
+    counts = {"models": len(models), "datasets": len(datasets), "models_here": here[0], "datasets_here": here[1]}
+    comparison.notes.append(say.PUBLISHED_TABLES.format(**counts))
 
 
 def _explain(comparison: PublishedComparison, results: Report) -> None:
@@ -253,11 +241,9 @@ def _explain(comparison: PublishedComparison, results: Report) -> None:
         for model in results.models:
             row = []
             for t in measured:
-                new, old = (
-                    _value(results, model, dataset, x) for x in (our_label(results, t, OURS, rows="test"), our_label(results, t, PUBLISHED))
-                )
-                change = ComparedNumbers("–", "–") if new is None or old is None else ComparedNumbers(number(new, 4), _change(new - old))
-                row.append(change)
+                ours, theirs = our_label(results, t, OURS, rows="test"), our_label(results, t, PUBLISHED)
+                new, old = (_value(results, model, dataset, label) for label in (ours, theirs))
+                row.append(ComparedNumbers("–", "–") if new is None or old is None else ComparedNumbers(number(new, 4), _change(new - old)))
             if any(p.upper != "–" for p in row):
                 beside.rows.append((model, row))
         if not beside.rows:
@@ -287,10 +273,7 @@ Place = tuple[str, str]
 
 def _steps(results: Report) -> list[tuple[str, Place, Place]]:
     """Return (what changes, before, after) from the published to our setting, one step each."""
-    path = _setting_steps(results)
-    steps: list[tuple[str, Place, Place]] = []
-    for (a, b), what in path:
-        steps.append((what, (a, "all"), (b, "all")))
+    steps = [(what, (a, "all"), (b, "all")) for (a, b), what in _setting_steps(results)]
     tests, alls = (our_label(results, "ece", OURS, rows=r) for r in ("test", "all"))
     if tests and alls and tests != alls:
         steps.append((say.ERROR_ON_TEST_ROWS, (OURS, "all"), (OURS, "test")))
@@ -298,10 +281,7 @@ def _steps(results: Report) -> list[tuple[str, Place, Place]]:
 
 
 def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
-    """Return ((before, after), changes) steps of settings from `published` to `ours`.
-
-    Without the parameters of both, a step leads from `published` to each other setting.
-    """
+    """Return ((before, after), changes) steps from `published` to `ours`; without parameters, to each other setting."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:
@@ -312,10 +292,7 @@ def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the settings from `published` to `ours` that change few factors at each step.
-
-    The sum of squared numbers of changed factors is least.
-    """
+    """Return the settings from `published` to `ours` with the least sum of squared numbers of changed factors."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
-
 from qualm.registry import CLEAN
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
@@ -30,15 +28,9 @@ def recalibrated(results: Report) -> list[Sheet]:
     sheets = []
     for dataset in results.datasets:
         for setting, labels in of_settings.items():
-            rows = list(_rows(results, dataset, setting, labels))
-            if rows:
-                sheets.append(
-                    Sheet(
-                        say.RECALIBRATED.format(dataset=visible(dataset, 80), setting=visible(setting, 80)),
-                        [*say.RECALIBRATED_COLUMNS],
-                        rows,
-                    )
-                )
+            if rows := list(_rows(results, dataset, setting, labels)):
+                title = say.RECALIBRATED.format(dataset=visible(dataset, 80), setting=visible(setting, 80))
+                sheets.append(Sheet(title, [*say.RECALIBRATED_COLUMNS], rows))
     if sheets:
         sheets[0].note = NOTE
     return sheets
@@ -48,21 +40,13 @@ def _rows(results: Report, dataset: str, setting: str, labels: list[Label]) -> I
     tests = _tests(results, dataset, setting)
     for model in results.models:
         for label in sorted(labels, key=lambda a: (a.plugin, a.sweep, _method_and_estimator(a) != RAW)):
-            row = results.cells.get((model, dataset, label.text))
-            if row is not None:
-                metric = metric_of(label.text)
-                yield _row(model, label, row, tests.get((model, metric, _method_and_estimator(label))))
+            if (row := results.cells.get((model, dataset, label.text))) is not None:
+                yield _row(model, label, row, tests.get((model, metric_of(label.text), _method_and_estimator(label))))
 
 
 def _tests(results: Report, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
     """Return (model, metric, calibrator) -> its test against raw confidence."""
-    rows = results.calibrator_comparisons.filter(
-        (pl.col("dataset") == dataset)
-        & (pl.col("setting") == setting)
-        & (pl.col("variant") == CLEAN)
-        & (pl.col("slice") == "all")
-        & (pl.col("a") == RAW)
-    )
+    rows = results.calibrator_comparisons.filter(dataset=dataset, setting=setting, variant=CLEAN, slice="all", a=RAW)
     return {(r["model"], r["metric"], r["b"]): r for r in rows.iter_rows(named=True)}
 
 

@@ -36,26 +36,21 @@ def answer_questions(
 ) -> list[tuple[str, str]]:
     """Return (question, answer or what it needs) pairs; [] if no question can be answered.
 
-    Args:
-        results: of the spec.
-        means: metrics by modality.
-        tests: modalities against each other.
-        urr: the grid of reflection rates, empty where the spec names none.
-        hcc: that of hallucination change correlations, without perturbations under which nothing is right or wrong.
-        attributions: the modality that each sample's uncertainty is attributed to.
-        agreement: how often that is right where it is known.
+    `means` are metrics by modality, `tests` those of modalities against each other. The grids `urr` and `hcc` are empty where the spec
+    names no such metric; `hcc` is without perturbations under which nothing is right or wrong. `agreement` says how often `attributions`
+    are right where the modality is known.
     """
-    wrong, warned = (
-        describe_hallucination(results, means, tests),
-        "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns"),
-    )
-    if wrong and not warned:
+    wrong, warned = describe_hallucination(results, means, tests), ""
+    if not hcc.is_empty():
+        warned = _grid_sentences(hcc, "hallucination_rate", "warns")
+    elif wrong:
         warned = say.WARNING_NOT_ANSWERED.format(why=_why_no_hcc(results))
+    reaction = "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} "
+    if reaction and _perturbs_two(results):
+        reaction += describe_modality_differences(tests)
     texts = {
         say.CAPTURE: describe_detection(results, means),
-        say.REACT: ""
-        if urr.is_empty()
-        else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {describe_modality_differences(tests) if _perturbs_two(results) else ''}",
+        say.REACT: reaction,
         say.WARN: wrong + warned,
         say.ATTRIBUTION: _attribution_sentences(results, attributions, agreement),
     }
@@ -78,10 +73,7 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences on the significant, highest and lowest cells of a grid of URR or HCC.
-
-    They count the cells significantly unlike chance, and name the highest and the lowest.
-    """
+    """Return sentences on a grid of URR or HCC: how many cells are unlike chance, the highest and the lowest."""
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
@@ -93,12 +85,9 @@ def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
     clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (kind == "rises" or excludes_zero(r))]
     up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
-    side = (
-        (say.UNCERTAINTY_RISES, say.UNCERTAINTY_FALLS)
-        if kind == "rises"
-        else (say.UNCERTAINTY_RISES_WHERE_WRONG, say.UNCERTAINTY_FALLS_WHERE_WRONG)
-    )
-    rule = say.SIGNIFICANCE_RULE + ("" if kind == "rises" else say.AND_INTERVAL_WITHOUT_0)
+    side, rule = (say.UNCERTAINTY_RISES, say.UNCERTAINTY_FALLS), say.SIGNIFICANCE_RULE
+    if kind != "rises":
+        side, rule = (say.UNCERTAINTY_RISES_WHERE_WRONG, say.UNCERTAINTY_FALLS_WHERE_WRONG), rule + say.AND_INTERVAL_WITHOUT_0
     text = say.COMBINATIONS.format(up=up, n=len(rows), rises=side[0], rule=rule, down=down, falls=side[1])
     text += say.COMBINATIONS_UNDEFINED.format(n=len(cells) - len(rows)) if len(cells) > len(rows) else ""
     text += say.COMBINATIONS_EXCLUDED.format(n=frame.height - len(cells)) if frame.height > len(cells) else ". "

@@ -19,11 +19,7 @@ MAX_ROWS, MAX_COLUMNS = 200, 24
 
 
 def shown_tables(results: Report) -> list[Sheet]:
-    """Return a table per Parquet file that the spec's own stages show, cut to MAX_ROWS rows.
-
-    Raises:
-        StageError: a file is not a table.
-    """
+    """Return a table per Parquet file that the spec's own stages show, cut to MAX_ROWS rows; StageError if it is no table."""
     captions = results.stage.params.get("shown", {})
     files = results.stage.inputs.get("shown", {})
     return [_sheet(caption, Path(files[stage][key])) for stage, of in captions.items() for key, caption in of.items()]
@@ -35,12 +31,8 @@ def _sheet(caption: str, path: Path) -> Sheet:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StageError(f"{path}: expected a table in Parquet: {error}") from None
     part = frame[:MAX_ROWS, :MAX_COLUMNS]
-    cut = part.shape != frame.shape
-    note = (
-        say.ROWS_AND_COLUMNS.format(rows=part.height, n_rows=frame.height, columns=part.width, n_columns=frame.width, path=path)
-        if cut
-        else ""
-    )
+    sizes = {"rows": part.height, "n_rows": frame.height, "columns": part.width, "n_columns": frame.width}
+    note = say.ROWS_AND_COLUMNS.format(path=path, **sizes) if part.shape != frame.shape else ""
     rows = [[_cell(value) for value in row] for row in part.iter_rows()]
     return Sheet(visible(caption, 200), [visible(name, 40) for name in part.columns], rows, note=note)
 

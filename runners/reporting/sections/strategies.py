@@ -167,13 +167,11 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) groups: `dataset`, then up to 3 fully answerable datasets.
-
-    A group of an answerable dataset has the columns SURE.
-    """
+    """Return (heading, columns) groups: `dataset`, then the columns SURE of up to 3 fully answerable datasets."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
-    for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
+    answerable = [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
+    for plain in answerable[:MAX_ANSWERABLE]:
         by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
         groups.append((say.ALL_ANSWERABLE.format(dataset=plain), [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
     return groups
@@ -185,11 +183,6 @@ def _part_columns(results: Report, dataset: str, labels: Sequence[Label], mains:
     if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
         groups.append((MEAN, [_Column(a, OVER_CATEGORIES) for a in labels]))
     return groups
-
-
-def _answerable_datasets(results: Report) -> list[str]:
-    """Return the fully answerable datasets on which confidence is scored."""
-    return [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
 
 
 def _calibration(results: Report, dataset: str) -> list[Label]:
@@ -261,21 +254,15 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
 def _averages(
     results: Report, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
-    """Return the table of category means by kind of uncertainty and overall; None if no kinds.
+    """Return the table of unweighted category means by kind of uncertainty and overall; None if no kinds.
 
-    Means are unweighted.
-
-    Args:
-        mains: kinds of uncertainty.
-        leaves: categories, as KIND/NAME.
+    `mains` are the kinds, `leaves` the categories as KIND/NAME.
     """
     if not mains:
         return None
     parts = {**{m: [leaf for leaf in leaves if leaf.startswith(f"{m}/")] for m in mains}, "all": list(leaves)}
-    rows = []
-    for model in models:
-        cells = [number(mean_over_categories(results, model, dataset, of, label)) for of in parts.values() for label in labels]
-        rows.append((model, cells))
+    columns = [(of, label) for of in parts.values() for label in labels]
+    rows = [(model, [number(mean_over_categories(results, model, dataset, *column)) for column in columns]) for model in models]
     groups = [(visible(main, 60), len(labels)) for main in parts]
     return Averages(groups, [_Column(a).head for a in labels] * len(parts), rows, _sizes(results, dataset, leaves))
 
@@ -301,15 +288,12 @@ def mean_over_categories(results: Report, model: str, dataset: str, categories: 
 
 def _other_tests(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
     """Return (headings, rows) of tests between models other than the baseline; None if none."""
-    by_pair = {
-        (r["a"], r["b"], r["metric"]): r
-        for r in results.comparisons.iter_rows(named=True)
-        if r["dataset"] == dataset and r["slice"] == "all" and r["a"] != results.baseline
-    }
+    tests = results.comparisons.filter(dataset=dataset, slice="all").iter_rows(named=True)
+    by_pair = {(r["a"], r["b"], r["metric"]): r for r in tests if r["a"] != results.baseline}
     rows = []
     for a, b in dict.fromkeys(key[:2] for key in by_pair):
-        tests = [by_pair.get((a, b, label.text)) for label in labels]
-        rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [difference(test) for test in tests]))
+        marks = [difference(by_pair.get((a, b, label.text))) for label in labels]
+        rows.append((f"{visible(b, 60)} against {visible(a, 60)}", marks))
     header = [" ".join(filter(None, (_Column(a).head, f"({by})" if (by := compared_quantity(a.compared_by)) else ""))) for a in labels]
     return (header, rows) if rows else None
 
@@ -320,13 +304,10 @@ def _blind_tests(
     """Return ((headings, rows) of smallest gains over blind baselines or None, conclusions)."""
     if not any(map(baseline_model, models)):
         return None, [say.NO_BASELINE] if len(models) > 1 else []
-    here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
+    here = results.comparisons.filter(dataset=dataset, slice="all").to_dicts()
     by_label = {a: compare_with_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
-    rows = [
-        (tests[0].model, [_smallest(test) for test in tests])
-        for tests in zip(*by_label.values(), strict=True)
-        if any(test.hardest for test in tests)
-    ]
+    by_model = [tests for tests in zip(*by_label.values(), strict=True) if any(test.hardest for test in tests)]
+    rows = [(tests[0].model, [_smallest(test) for test in tests]) for tests in by_model]
     if not rows:
         return None, [say.BASELINES_UNTESTED]
     gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, heading_name(a.plugin)), tests, results.baseline))]
@@ -373,19 +354,9 @@ def _rules(results: Report, dataset: str) -> Iterator[str]:
         failed = "" if r["attained"] else say.TARGET_NOT_ATTAINED
         share = say.ABSTAINS_ON.format(share=percent(r["n_abstained"] / r["n"]), n=r["n"]) if r["n"] else ""
         on = {"val": say.VALIDATION_SPLIT, "half": say.HALF_OF_GROUPS, "test": say.TEST_SPLIT}.get(r["fit"], visible(r["fit"], 20))
-        yield (
-            say.ABSTENTION_RULE.format(
-                model=visible(r["model"], 60),
-                method=visible(r["method"], 60),
-                part=part,
-                threshold=threshold,
-                n=r["n_fit"],
-                split=on,
-                share=share,
-                statement=visible(r["statement"], 400),
-                failed=failed,
-            )
-        )
+        names = {"model": visible(r["model"], 60), "method": visible(r["method"], 60), "part": part, "threshold": threshold}
+        found = {"share": share, "statement": visible(r["statement"], 400), "failed": failed}
+        yield say.ABSTENTION_RULE.format(n=r["n_fit"], split=on, **names, **found)
 
 
 @dataclass
@@ -407,11 +378,9 @@ def cost_table(results: Report) -> CostTable | None:
     columns = [(d, label) for d in results.datasets for label in _cost_columns(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
-    table = CostTable(
-        [(visible(d, 60), " ".join(filter(None, (a.title, a.sweep, a.arrow)))) for d, a in columns], visible(results.baseline, 80)
-    )
-    table.rows = [(model, [_change(results, model, d, a) for d, a in columns]) for model in results.models]
-    return table
+    heads = [(visible(d, 60), " ".join(filter(None, (a.title, a.sweep, a.arrow)))) for d, a in columns]
+    rows = [(model, [_change(results, model, d, a) for d, a in columns]) for model in results.models]
+    return CostTable(heads, visible(results.baseline, 80), rows)
 
 
 def _cost_columns(results: Report, dataset: str) -> list[Label]:

@@ -17,10 +17,11 @@ import polars as pl
 
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend
+from qualm.runners.reporting.figures import Figure, Panel, brief, drawn_interval, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed
+from qualm.runners.results.gains import turn_around
 from qualm.runners.results.rank_stability import tau_b
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.families import verdict
@@ -36,12 +37,9 @@ def studies(results: Report) -> list[Figure]:
 
 def _quality(results: Report, dataset: str) -> list[Label]:
     """Return up to three labels: accuracy, set size, uncertainty-aware accuracy; if measured."""
-    labels = results.main_labels(dataset)
-    quality = []
-    for plugin in STUDIED:
-        fits = [a for s in ("", "mean", "lac", "aps") for a in labels if a.plugin == plugin and a.score == s]
-        quality += fits[:1]
-    return quality
+    scored = {(a.plugin, a.score): a for a in reversed(results.main_labels(dataset))}
+    fits = [[scored[plugin, score] for score in ("", "mean", "lac", "aps") if (plugin, score) in scored] for plugin in STUDIED]
+    return [of[0] for of in fits if of]
 
 
 def _finite(results: Report, model: str, dataset: str, label: Label) -> float | None:
@@ -52,23 +50,20 @@ def _finite(results: Report, model: str, dataset: str, label: Label) -> float | 
 def calibration_share(results: Report) -> list[Figure]:
     """Return figures of coverage and set size against calibration share; [] if it is constant."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
-    title = say.CALIBRATION_SIZE
     if len(set(fractions.values())) < 2:
         return []
     figures = []
     goals = results.thresholds.group_by("setting").first()
     alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {brief(dataset)}", say.DASHED_TARGET, legend=model_legend(results.models, results.palette))
-        for plugin in ("coverage", "set_size"):
-            for score in ("lac", "aps"):
-                rows = _share_rows(results, dataset, plugin, score, fractions)
-                if rows:
-                    goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
-                    what = f"{plugin.replace('_', ' ')} ({score.upper()})"
-                    order = [brief(m) for m in results.palette]
-                    svg = charts.lines(rows, order, say.SHARE_TO_CALIBRATE, what, goal=goal)
-                    figure.panels.append(Panel(what, svg))
+        legend = model_legend(results.models, results.palette)
+        figure = Figure(f"{say.CALIBRATION_SIZE}: {brief(dataset)}", say.DASHED_TARGET, legend=legend)
+        for plugin, score in product(("coverage", "set_size"), ("lac", "aps")):
+            if rows := _share_rows(results, dataset, plugin, score, fractions):
+                goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
+                what = f"{plugin.replace('_', ' ')} ({score.upper()})"
+                svg = charts.lines(rows, [brief(m) for m in results.palette], say.SHARE_TO_CALIBRATE, what, goal=goal)
+                figure.panels.append(Panel(what, svg))
         figures += [figure] if figure.panels else []
     return figures
 
@@ -81,9 +76,7 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
         for model in results.models:
             cell = results.cells.get((model, dataset, label.text))
             if cell and cell["value"] is not None and math.isfinite(cell["value"]):
-                low, high = (cell["value"] if cell[k] is None else cell[k] for k in ("low", "high"))
-                row = {"model": brief(model), "x": fractions[label.setting], "value": cell["value"], "low": low, "high": high}
-                rows.append(row)
+                rows.append({"model": brief(model), "x": fractions[label.setting], **drawn_interval(cell)})
     return sorted(rows, key=lambda r: (r["model"], r["x"]))
 
 
@@ -92,14 +85,13 @@ def ranks(results: Report) -> list[Figure]:
 
     A figure needs two metrics and three models with all of them.
     """
-    title = say.RANKS
     figures = []
     for dataset in ["", *results.datasets]:
         labels = _quality(results, dataset or results.datasets[0])
         values = _table(results, dataset, labels)
         if len(labels) < 2 or len(values) < 3 or (not dataset and len(results.datasets) < 2):
             continue
-        figures.append(_ranked(title, dataset, labels, values))
+        figures.append(_ranked(dataset, labels, values))
     return figures
 
 
@@ -117,7 +109,7 @@ def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list
     return by_model
 
 
-def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, list[float]]) -> Figure:
+def _ranked(dataset: str, labels: list[Label], values: dict[str, list[float]]) -> Figure:
     array = np.array(list(values.values()))
     signs = np.array([-1.0 if a.higher_is_better is not False else 1.0 for a in labels])
     columns = [pl.Series(s * array[:, j] + 0.0) for j, s in enumerate(signs)]
@@ -127,34 +119,22 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     edge = max(2.0, len(models) / 5)
     rise = places[:, 0] - places[:, 1]
     moved = np.where(rise >= edge, "up", np.where(rise <= -edge, "down", "level")).tolist()
-    rows = [
-        {
-            "model": brief(models[i], 80),
-            "metric": heading(a),
-            "place": float(slots[i, j]),
-            "moved": moved[i],
-            "before": f"{brief(models[i], 28)}   {places[i, j]:.0f}",
-            "after": f"{places[i, j]:.0f}   {brief(models[i], 28)}",
-        }
-        for i in order
-        for j, a in enumerate(labels)
-    ]
-    figure = Figure(f"{title}: {brief(dataset) if dataset else 'mean of all datasets'}", wide=True)
-    figure.legend = [
-        ("var(--right)", say.RANKS_HIGHER.format(first=heading_without_arrow(labels[1]), second=heading_without_arrow(labels[0]))),
-        ("var(--wrong)", say.RANKS_LOWER),
-        ("var(--muted)", say.ABOUT_THE_SAME),
-    ]
+    rows = []
+    for i, (j, a) in product(order, enumerate(labels)):
+        name, place = brief(models[i], 28), f"{places[i, j]:.0f}"
+        row = {"model": brief(models[i], 80), "metric": heading(a), "place": float(slots[i, j]), "moved": moved[i]}
+        rows.append(row | {"before": f"{name}   {place}", "after": f"{place}   {name}"})
+    figure = Figure(f"{say.RANKS}: {brief(dataset) if dataset else 'mean of all datasets'}", wide=True)
+    names = [heading_without_arrow(label) for label in labels]
+    first, second = names[:2]
+    higher = say.RANKS_HIGHER.format(first=second, second=first)
+    figure.legend = [("var(--right)", higher), ("var(--wrong)", say.RANKS_LOWER), ("var(--muted)", say.ABOUT_THE_SAME)]
     figure.panels = [Panel("", charts.rank_lines(rows, [heading(a) for a in labels]))]
     correlations = []
-    for j, label in enumerate(labels[1:], 1):
+    for j, name in enumerate(names[1:], 1):
         rho = pl.select(pl.corr(columns[0], columns[j], method="spearman")).item()
         tau = float(tau_b(places[None, :, 0], places[None, :, j])[0])
-        correlations.append(
-            say.CORRELATION.format(
-                first=heading_without_arrow(labels[0]), second=heading_without_arrow(label), rho=number(rho, 2), tau=number(tau, 2)
-            )
-        )
+        correlations.append(say.CORRELATION.format(first=first, second=name, rho=number(rho, 2), tau=number(tau, 2)))
     figure.caption = say.RANK_CORRELATION.format(n=len(models), correlations="; ".join(correlations))
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[brief(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
@@ -173,7 +153,6 @@ def _about(results: Report) -> dict[str, dict[str, Any]]:
 
 def scale(results: Report) -> list[Figure]:
     """Return figures of accuracy and set size by model size; [] if no family has two sizes."""
-    title = say.MODEL_SIZE
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():
         if facts.get("family") and facts.get("billions"):
@@ -184,7 +163,7 @@ def scale(results: Report) -> list[Figure]:
     order = [brief(f) for f in list(families)[: len(SERIES)]]
     figures = []
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {brief(dataset)}", say.MODEL_SIZE_CAPTION)
+        figure = Figure(f"{say.MODEL_SIZE}: {brief(dataset)}", say.MODEL_SIZE_CAPTION)
         figure.legend = [(SERIES[i], f) for i, f in enumerate(order)]
         for label in _quality(results, dataset):
             rows = [
@@ -223,38 +202,29 @@ def _difference(results: Report, dataset: str, a: str, b: str, label: Label) -> 
     """Return text: b minus a with interval and verdict; "" without a test."""
     if (test := _test(results, dataset, a, b, label)) is None:
         return ""
-    difference, low, high = (test[name] if test["b"] == b else test[other] and -test[other] for name, other in _TURNED)
-    interval = f" [{signed(low, 3)}, {signed(high, 3)}]" if low is not None and high is not None else ""
-    return f"{signed(difference, 3)}{interval} {verdict(test['p_adjusted'], difference, label.higher_is_better)}".strip()
-
-
-_TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
+    interval = f" [{signed(test['low'], 3)}, {signed(test['high'], 3)}]" if None not in (test["low"], test["high"]) else ""
+    word = verdict(test["p_adjusted"], test["difference"], label.higher_is_better)
+    return f"{signed(test['difference'], 3)}{interval} {word}".strip()
 
 
 def chat_tuning(results: Report) -> list[Figure]:
     """Return a figure per dataset: base models beside their chat-tuned forms; [] without any."""
-    title = say.CHAT_TUNING
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
     if not pairs:
         return []
     figures = []
     for dataset in results.datasets:
-        about_colour = say.COLOURED
-        figure = Figure(f"{title}: {brief(dataset)}", say.CHAT_TUNING_CAPTION.format(colours=about_colour), wide=True)
-        figure.legend = [
-            ("var(--right)", say.SIGNIFICANTLY_BETTER),
-            ("var(--wrong)", say.SIGNIFICANTLY_WORSE),
-            ("var(--muted)", say.TIED_OR_NOT_TESTED),
-        ]
+        figure = Figure(f"{say.CHAT_TUNING}: {brief(dataset)}", say.CHAT_TUNING_CAPTION.format(colours=say.COLOURED), wide=True)
+        colours = [f"var(--{name})" for name in ("right", "wrong", "muted")]
+        figure.legend = list(zip(colours, (say.SIGNIFICANTLY_BETTER, say.SIGNIFICANTLY_WORSE, say.TIED_OR_NOT_TESTED), strict=True))
         for label in _quality(results, dataset):
             rows = []
             for base, tuned in pairs:
                 before, after = _finite(results, base, dataset, label), _finite(results, tuned, dataset, label)
                 if before is not None and after is not None:
-                    rows.append(
-                        {"row": brief(tuned), "before": before, "after": after, "change": _change(results, dataset, base, tuned, label)}
-                    )
+                    change = _change(results, dataset, base, tuned, label)
+                    rows.append({"row": brief(tuned), "before": before, "after": after, "change": change})
             if rows:
                 svg = charts.dumbbells(rows, [brief(t) for _, t in pairs])
                 figure.panels.append(Panel(heading(label), svg))
@@ -267,17 +237,15 @@ def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) 
     """Return `better`, `worse` or `open` for a tuned model against its base."""
     if (test := _test(results, dataset, base, tuned, label)) is None:
         return "open"
-    difference = test["difference"] if test["b"] == tuned else -test["difference"]
-    word = verdict(test["p_adjusted"], difference, label.higher_is_better)
+    word = verdict(test["p_adjusted"], test["difference"], label.higher_is_better)
     return word if word in ("better", "worse") else "open"
 
 
 def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
-    """Return the stored test row of two models (a, b may be swapped); None if undefined."""
-    tests = results.comparisons.filter(
-        pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
-    )
-    return next((test for test in tests.iter_rows(named=True) if {test["a"], test["b"]} == {a, b}), None)
+    """Return the test of b against a, which may be stored the other way round; None if undefined."""
+    tests = results.comparisons.filter(pl.col("difference").is_not_null(), dataset=dataset, metric=label.text, slice="all")
+    test = next((test for test in tests.iter_rows(named=True) if {test["a"], test["b"]} == {a, b}), None)
+    return turn_around(test) if test is not None and test["b"] != b else test
 
 
 ASSETS = ["../templates/studies.html"]

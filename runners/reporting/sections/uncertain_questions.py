@@ -33,33 +33,22 @@ class UncertainQuestions:
 
 def uncertain_questions(results: Report) -> UncertainQuestions | None:
     """Return tables that set uncertain against clear questions; None if there is none to show."""
-    about = {d for d in results.datasets if _asks_about_uncertainty(results, d)}
+    metas = {d: results.samples[d]["meta"].to_list() for d in results.datasets if d in results.samples}
+    about = {d for d, of in metas.items() if any(ASKED in dict(meta or ()) for meta in of)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
     subsets = [piece for model in results.models for piece in _subsets(results, model, plain)]
     asked = [sheet for d in plain if (sheet := _asked(results, d, about)) is not None]
     return UncertainQuestions(subsets, asked) if subsets or asked else None
 
 
-def _asks_about_uncertainty(results: Report, dataset: str) -> bool:
-    """Return true if the dataset's questions ask whether other questions are uncertain."""
-    samples = results.samples.get(dataset)
-    return samples is not None and any(ASKED in dict(meta or ()) for meta in samples["meta"].to_list())
-
-
 def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, Row]:
     """Return estimator -> score row of a metric plugin, over all questions."""
-    best_rows = {}
-    for label in results.main_labels(dataset):
-        if label.plugin == plugin and label.estimator and (row := results.cells.get((model, dataset, label.text))) is not None:
-            best_rows[label.estimator] = row
-    return best_rows
+    labels = [a for a in results.main_labels(dataset) if a.plugin == plugin and a.estimator]
+    return {a.estimator: row for a in labels if (row := results.cells.get((model, dataset, a.text))) is not None}
 
 
 def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
-    """Return a heat map of one model's AUROC and best F1 by estimator and dataset, in parts.
-
-    A map that is wide is split; without values the list is empty.
-    """
+    """Return a heat map of one model's AUROC and best F1 by estimator and dataset, split if wide; [] without values."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}
@@ -78,11 +67,10 @@ def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
             columns.append(("AUROC ↑", "") if plugin == AUROC else ("best F1 ↑", _floors(list(floors.values()))))
         if width := len([of for of in values.values() if of]):
             groups.append((visible(dataset, 60), width))
-    return (
-        split_heat_map(HeatMap(visible(model, 60), "Estimator", columns, [(display_name(e), cells) for e, cells in lines.items()], groups))
-        if columns
-        else []
-    )
+    if not columns:
+        return []
+    body = [(display_name(estimator), cells) for estimator, cells in lines.items()]
+    return split_heat_map(HeatMap(visible(model, 60), "Estimator", columns, body, groups))
 
 
 def _floors(floors: list[float]) -> str:
@@ -99,11 +87,8 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
     if row["value"] is None:
         return HeatCell("undefined", visible(row["why"] or "", 80), title=counted(row), undefined=True)
     heat, tone = shade(row["value"], 1 - middle if middle < 1 else 1.0, middle)
-    title = (
-        counted(row)
-        + (say.FLOOR_ON_THESE.format(floor=number(middle)) if has_floor else "")
-        + {"best": say.HIGHER_THAN_EVERY_OTHER, "lead": say.TIED_WITH_HIGHER}.get(rank, "")
-    )
+    title = counted(row) + (say.FLOOR_ON_THESE.format(floor=number(middle)) if has_floor else "")
+    title += {"best": say.HIGHER_THAN_EVERY_OTHER, "lead": say.TIED_WITH_HIGHER}.get(rank, "")
     return HeatCell(rounded(row), between(row), heat, tone, title, bool(rank))
 
 

@@ -22,30 +22,22 @@ from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, th
 
 
 def apply_conformal(
-    samples: Samples,
-    probs: Mapping[str, Floats],
-    calibrates: Bools,
-    setting: dict[str, Any],
-    ref: dict[str, Any],
-    key: dict[str, str],
+    samples: Samples, probs: Mapping[str, Floats], calibrates: Bools, setting: dict[str, Any], ref: dict[str, Any], key: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[pa.Table]]:
     """Return rows of CONFORMAL_THRESHOLDS, and a table of CONFORMAL_SETS per variant.
 
     Args:
         probs: variant -> (n, K) option probabilities of one model; NaN rows where undefined.
         calibrates: (n,) True for the calibration rows.
-        setting: the conformal setting.
-        ref: the nonconformity score of the setting.
+        setting: the conformal setting, and `ref` its nonconformity score.
         key: `model`, `dataset`, `setting` and `score` of the rows.
 
     Raises:
         StageError: the model has no answers to the clean variant.
     """
-    if CLEAN not in probs:
-        raise StageError(
-            f"model '{key['model']}', dataset '{key['dataset']}': expected answers to the clean variant to calibrate on, found none"
-        )
     where = f"model '{key['model']}', dataset '{key['dataset']}'"
+    if CLEAN not in probs:
+        raise StageError(f"{where}: expected answers to the clean variant to calibrate on, found none")
     scores = {variant: option_scores(setting, ref, p, samples, where) for variant, p in probs.items()}
     scored = ~np.isnan(probs[CLEAN]).all(axis=1)
     usable = np.flatnonzero(calibrates & scored & (samples.truth >= 0))
@@ -54,7 +46,9 @@ def apply_conformal(
     if parts is None:
         limits = np.array([threshold(own, setting["alpha"], setting["quantile"], units[usable])])
     else:
-        limits = parts.thresholds(_at(usable, own, samples.n), setting["alpha"], setting["quantile"], units)
+        own_of_row = np.full(samples.n, np.nan, dtype=own.dtype)
+        own_of_row[usable] = own
+        limits = parts.thresholds(own_of_row, setting["alpha"], setting["quantile"], units)
     by_option = limits[0] if parts is None else parts.of_options(limits)
     without = np.zeros(samples.n, dtype=bool) if parts is None else parts.lacks_threshold(limits)
     sets = {v: prediction_sets(of, probs[v], by_option, setting["empty_set"], precision(setting)) for v, of in scores.items()}
@@ -67,12 +61,6 @@ def apply_conformal(
         counts |= {"n_test": int(test.sum()), "n_empty": int((empty & test).sum())}
         return [same | {"threshold": limits[0]} | counts], tables
     return [same | row for row in _by_part(samples, parts, limits, usable, test, inside, empty, setting)], tables
-
-
-def _at(rows: NDArray[np.int64], values: Floats, n: int) -> Floats:
-    spread = np.full(n, np.nan, dtype=values.dtype)
-    spread[rows] = values
-    return spread
 
 
 def _by_part(

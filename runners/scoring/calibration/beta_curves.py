@@ -23,10 +23,7 @@ STEEPEST = 200.0
 def beta_curves(log_odds: Floats, right: Floats, weights: Any) -> Floats:
     """Fit (B, 3) beta curves: a, b >= 0 and c; NaN if no wrong answer outscores a right one.
 
-    Args:
-        log_odds: (n,) log odds of the confidence p.
-        right: (n,) 0..1.
-        weights: (B, n).
+    `log_odds` (n,) are those of the confidence p, `right` (n,) is from 0 to 1, and `weights` are (B, n).
     """
     drawn = np.asarray(weights, dtype=np.float64)
     ends = np.column_stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)])  # ln p and -ln(1 - p)

@@ -54,12 +54,8 @@ class Band:
 def describe_guarantee(unit: Unit, coverage_band: Band, is_clean: bool = True, shared_by_part: str = "", mean: float | None = None) -> str:
     """Return the conformal guarantee as one sentence, or why nothing is promised.
 
-    Args:
-        unit: What is exchangeable.
-        coverage_band: The band.
-        is_clean: Whether inputs are those that were calibrated on.
-        shared_by_part: What questions of a part are alike in, where each part has a threshold of its own.
-        mean: Mean coverage of the groups, where it can differ from the share of questions that is covered.
+    `shared_by_part` is what questions of a part are alike in, where each part has a threshold of its own, and `mean` the mean coverage of
+    the groups, where it can differ from the share of questions that is covered.
     """
     if not is_clean:
         return "nothing is promised: calibrated on clean inputs"
@@ -111,12 +107,8 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
     """Return the 95% Beta-binomial range of test coverage, over all question parts in sum.
 
-    Args:
-        alpha: error that is allowed.
-        quantile: how the threshold is chosen.
-        sizes: of each part: exchangeable units that calibrate, rows that test.
-        effect: test rows that say as much as one independent row.
-        each: independent rows that a calibrating unit says as much as; by default 1 / `effect`.
+    `sizes` of each part are the exchangeable units that calibrate and the rows that test; `effect` test rows, or `each`-th of a calibrating
+    unit (by default 1 / `effect`), say as much as one independent row.
 
     >>> found = band(0.1, "standard", [(1000, 1000)], 1.0)
     >>> found.low, found.high

@@ -107,12 +107,11 @@ class Redraw:
         return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
+        calibrates = ~np.isnan(self.calibration_scores)
         if self.parts is None:
-            return self._thresholds(resamples, ~np.isnan(self.calibration_scores))
-        each = [
-            self._thresholds(resamples, ~np.isnan(self.calibration_scores) & (self.parts.of_row == p)) for p in range(len(self.parts.names))
-        ]
-        return np.stack(each, axis=1)
+            return self._thresholds(resamples, calibrates)
+        of_parts = [calibrates & (self.parts.of_row == p) for p in range(len(self.parts.names))]
+        return np.stack([self._thresholds(resamples, of) for of in of_parts], axis=1)
 
     def _thresholds(self, resamples: Resamples, calibrates: NDArray[np.bool_]) -> Floats:
         rows = np.flatnonzero(calibrates)
@@ -209,10 +208,7 @@ class Redraw:
     def band(self, rows: Ints, covered: Floats, group: Ints) -> Band:
         """Return the 95% range expected of these test rows' coverage, and what is guaranteed.
 
-        Args:
-            rows: places of the test rows.
-            covered: (len(rows),) 1 where a row is covered.
-            group: (len(rows),) code of each row's group.
+        Of each of `rows`, `covered` is 1 where it is, and `group` the code of its group.
         """
         within, sizes = "", [(self.calibrating_units[0], len(rows))]
         if self.parts is not None:
@@ -234,21 +230,14 @@ class Redraw:
 
 
 def redraw(
-    setting: Mapping[str, Any],
-    ref: Mapping[str, Any],
-    clean: Floats,
-    probs: Floats,
-    truth: Ints,
-    calibrates: Floats,
-    samples: Samples,
+    setting: Mapping[str, Any], ref: Mapping[str, Any], clean: Floats, probs: Floats, truth: Ints, calibrates: Floats, samples: Samples
 ) -> Redraw:
     """Prepare one conformal score of a cell for recalibration in each resample.
 
     Args:
         setting: of the stage's parameters.
         ref: one of its scores.
-        clean: (n, K) probabilities on clean inputs.
-        probs: on those of the cell.
+        clean: (n, K) probabilities on clean inputs; `probs` on those of the cell.
         truth: (n,) place of the right option, -1 where there is none.
         calibrates: (n,) 1 where a row calibrates.
         samples: whose rows these are, with their groups. A randomised score reads a number of each, the same in every draw.
@@ -287,15 +276,7 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
     Only places near the expected one are looked at, and more if need be.
 
-    Args:
-        scores: (n,) ascending.
-        share: (n,) 1 / (rows of the same exchangeable unit).
-        weights: (B, n).
-        alpha: allowed error.
-        quantile: rule of `threshold`.
-
-    Returns:
-        (B,); +inf where a resample has too few units.
+    `scores` (n,) are ascending, `share` (n,) is 1 / (rows of the same exchangeable unit), and `weights` are (B, n).
     """
     times, n = weights.shape
     # Resamples differ in how many units they have, and each requires a sum of its own.
@@ -325,8 +306,6 @@ def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = N
     """Reduce (B,) limits to about `max_nodes`; return (these, (B,) index of the nearest).
 
     Limits that are few enough are all kept; otherwise `always_included` are kept besides.
-
-    The index is that of the threshold nearest to each resample's limit.
     """
     distinct, which = np.unique(limits, return_inverse=True)
     if len(distinct) <= max_nodes:

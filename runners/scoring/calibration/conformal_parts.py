@@ -70,9 +70,8 @@ class QuestionParts:
         sentences = []
         if names:
             listed = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            sentences.append(
-                f"too few questions (or groups of questions) calibrate a threshold of {self.per} {listed}: take more, or a larger alpha"
-            )
+            few = f"too few questions (or groups of questions) calibrate a threshold of {self.per} {listed}"
+            sentences.append(f"{few}: take more, or a larger alpha")
         if (self.of_row < 0).any() and not self.of_labels:
             sentences.append(f"no '{self.per}' of {(self.of_row < 0).sum():,} questions")
         return "; ".join(sentences)
@@ -83,12 +82,7 @@ class QuestionParts:
 
 
 def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
-    """Return the question parts by a setting's `per:`; None if all share one threshold.
-
-    Args:
-        samples: of the dataset.
-        setting: of the stage's parameters.
-    """
+    """Return the question parts by a setting's `per:`; None if all share one threshold."""
     per = setting.get("per")
     if per is None:
         return None
@@ -110,13 +104,7 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
 def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
     """Return (n,) True for a setting's calibration rows; open questions never calibrate.
 
-    Within parts, questions of no part do not calibrate either.
-
-    The rows are the same for every model and variant.
-
-    Args:
-        samples: of the dataset.
-        setting: of the stage's parameters.
+    Within parts, questions of no part do not calibrate either. The rows are the same for every model and variant.
 
     Raises:
         StageError: the questions, or those of a part, are too few to be split, or to have a threshold.

@@ -23,12 +23,7 @@ _LAST_NUMBERS = LastValue[Floats]()
 def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Floats, samples: Samples, where: str) -> Floats:
     """Return (n, K) nonconformity scores of all options, by a setting's conformal plugin.
 
-    Args:
-        setting: of the stage's parameters.
-        ref: one of its scores.
-        probs: (n, K), rows as in `samples`.
-        samples: of the dataset; some scores read a random number of each.
-        where: of the answers, for messages.
+    `ref` is one of the setting's scores, and `probs` (n, K) has the rows of `samples`, of each of which some scores read a random number.
     """
     plugin, function = registry.get("conformal", ref["plugin"]), registry.load("conformal", ref["plugin"])
     more = [uniform_numbers(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
@@ -42,9 +37,6 @@ def uniform_numbers(samples: Samples, seed: int) -> Floats:
 
 
 def _numbers(samples: Samples, seed: int) -> Floats:
-    digests = (
-        hashlib.sha256(json.dumps(["conformal", seed, samples.name, name], ensure_ascii=False).encode()).digest()
-        for name in samples.ids.to_pylist()
-    )
+    texts = (json.dumps(["conformal", seed, samples.name, name], ensure_ascii=False) for name in samples.ids.to_pylist())
     # 48 bits fit a double exactly, so the result is below 1.
-    return np.array([int.from_bytes(digest[:6], "big") / 2**48 for digest in digests])
+    return np.array([int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48 for text in texts])

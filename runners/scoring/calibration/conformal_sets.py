@@ -89,14 +89,7 @@ def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy
     `numpy_higher`: `np.quantile(scores, k / n, method="higher")`, what most released code uses. numpy counts the level from 0 to n - 1,
     so it is one order statistic too large for all but small n.
 
-    Args:
-        scores: (n,).
-        alpha: allowed error, in (0, 1).
-        quantile: rule, above.
-        units: (n,) code of each row's exchangeable unit; None = each row is one.
-
-    Returns:
-        A score; +inf where there are fewer units than 1 / alpha - 1.
+    `scores` are (n,), and `units` (n,) the code of each row's exchangeable unit; None = each row is one.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha}")

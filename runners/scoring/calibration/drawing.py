@@ -36,17 +36,14 @@ class FirstResamples:
     """The first `times` of some resamples: refitting is repeated less often than summing."""
 
     def __init__(self, of: Any, times: int, jackknife: bool = True) -> None:
-        """Take resamples and how many of them to keep; without `jackknife` there are no deletions."""
         self.of, self.groups, self.times, self._jackknife = of, of.groups, min(times, of.times), jackknife
 
     @property
     def whole(self) -> Any:
-        """Return the first resamples over all rows of the dataset."""
         whole = self.of.whole
         return self if whole is self.of else FirstResamples(whole, self.times)
 
     def groups_of(self, rows: NDArray[Any]) -> Ints:
-        """Return the (len(rows),) group code of each of some rows."""
         groups: Ints = self.of.groups_of(rows)
         return groups
 

@@ -65,11 +65,12 @@ class Recalibration:
 
     def groups(self, resamples: Resamples) -> int:
         """Return the number of groups that the calibrator is fitted on."""
-        return self._groups.get(resamples.whole, lambda: self._count_groups(resamples.whole))
 
-    def _count_groups(self, resamples: Resamples) -> int:
-        own = [resamples.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
-        return len(np.unique(np.concatenate(own)))
+        def count() -> int:
+            own = [resamples.whole.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
+            return len(np.unique(np.concatenate(own)))
+
+        return self._groups.get(resamples.whole, count)
 
     def redrawn_in(self, resamples: Any) -> FirstResamples:
         """Return the first `refits` resamples, those in which the calibrator is refitted."""
@@ -93,10 +94,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return {name: refitted (b, n) column}: NaN where rows calibrate, else refitted or kept.
-
-        A value is kept where no calibrator was fitted for its row.
-        """
+        """Return {name: refitted (b, n) column}: NaN where rows calibrate, and as it was where no calibrator was fitted for its row."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():
@@ -106,9 +104,8 @@ class Recalibration:
 
     def on_common_rows(self, other: Recalibration) -> Recalibration:
         """Return a copy: rows that calibrate `other` calibrate too, values it lacks are NaN."""
-        columns = {}
-        for name in self.columns.keys() & other.columns.keys():
-            columns[name] = np.where(np.isnan(other.columns[name]), np.nan, self.columns[name])
+        shared = self.columns.keys() & other.columns.keys()
+        columns = {name: np.where(np.isnan(other.columns[name]), np.nan, self.columns[name]) for name in shared}
         return replace(self, calibrates=self.calibrates | other.calibrates, columns=columns, why=self.why or other.why)
 
     def select(self, rows: Ints) -> Recalibration:
@@ -187,12 +184,7 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
 
     Scores that the fitted or the evaluated answers lack are skipped; raw comes only where the confidence is among the scores.
 
-    Args:
-        setting: of the stage's parameters.
-        fitted_on: answers that calibrate.
-        own: of the cell.
-        choice: (n,) multiple-choice rows of it.
-        truth: (n,) place of the right option, -1 where there is none.
+    Of the cell, `choice` (n,) is True for multiple-choice rows, and `truth` (n,) the place of the right option, -1 where there is none.
     """
     calibrates = fitted_on.calibrates if fitted_on.held is None else np.zeros(len(truth), dtype=bool)
     for given in setting["of"]:

@@ -81,15 +81,14 @@ def sigmoids(
 ) -> Floats:
     """Return (B, 2) (slope, shift) of the sigmoids with the least log-loss; NaN if none is.
 
-    A sigmoid is sigmoid(a * score + b), with slope a and shift b.
+    A sigmoid is sigmoid(a * score + b), with slope a and shift b. Where the best slope lies outside `least_slope`..`largest_slope`, it is
+    the end with the smaller loss, with the best shift there.
 
     Args:
         score: (n,).
         right: (n,) 0..1.
         weights: (B, n).
         prior_correction: hold the sigmoid to (N1 + 1) / (N1 + 2) of what is right and 1 / (N0 + 2) of what is wrong instead of 1 and 0.
-        least_slope: together with `largest_slope`: where the best lies outside, the end with the smaller loss and the best shift there.
-        largest_slope: likewise.
     """
     drawn = np.asarray(weights, dtype=np.float64)
     mean, scale = float(score.mean()), float(score.std())
@@ -115,15 +114,8 @@ def _limit_slopes(
 ) -> Floats:
     """Refit, in place, rows of `fits` whose slope is outside the limits; return `fits`.
 
-    The new slope is the limit with the smaller loss, with the best shift at it. A row of NaN is refitted too.
-
-    Args:
-        x: (n,) standardised score.
-        right: (n,) 0..1.
-        weights: (B, n).
-        prior_correction: as for `sigmoids`.
-        fits: (B, 2) slope and shift in `x`.
-        slope_limits: least and largest slope in `x`.
+    The new slope is the limit with the smaller loss, with the best shift at it. A row of NaN is refitted too. `x` is the standardised
+    score, and `fits` (B, 2) are slope and shift in it.
     """
     outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):

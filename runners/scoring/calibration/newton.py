@@ -26,14 +26,8 @@ def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
 def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
     """Minimise each convex loss by damped Newton steps; return ((B, k) points, (B,) losses).
 
-    Callers check whether it converged.
-
-    It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
-
-    Args:
-        start: (B, k).
-        move: parameters -> Newton's full step, which is taken away from them.
-        loss: parameters -> (B,), convex.
+    Callers check whether it converged. It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
+    `start` is (B, k); `move` gives Newton's full step at parameters, which is taken away from them, and `loss` (B,) convex losses.
     """
     fit, at = start, loss(start)
     for _ in range(STEPS):

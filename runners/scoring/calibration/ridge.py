@@ -15,11 +15,7 @@ def ridge_fits(score: Floats, right: Floats, weights: Any, l2: float) -> tuple[F
 
     The penalty l2 / 2 times the squares of the slopes concerns scores in standard deviations of each resample.
 
-    Args:
-        score: (n, d).
-        right: (n,) 0..1.
-        weights: (B, n).
-        l2: above 0.
+    `score` is (n, d), `right` (n,) from 0 to 1, `weights` (B, n), and `l2` above 0.
     """
     drawn = np.asarray(weights, dtype=np.float64)
     mean, scale = score.mean(axis=0), score.std(axis=0)

@@ -39,12 +39,7 @@ def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, 
 
     Where nothing varies, as many units are seen to agree as the groups' weights are worth (Kish, 1965).
 
-    Args:
-        outcomes: (n,) From 0 to 1.
-        weights: (n,) Positive.
-        group: (n,) From 0 to groups - 1.
-        groups: How many there are.
-        level: For instance .95.
+    `outcomes` (n,) are from 0 to 1, `weights` (n,) positive, and `group` (n,) from 0 to groups - 1.
     """
     weights = weights / weights.sum()
     value = float(np.clip(weights @ outcomes, 0.0, 1.0))
@@ -64,12 +59,7 @@ def mean_loss_interval(losses: Floats, least: Floats, most: Floats, group: Ints,
     of similar distances, so that the many outcomes that decide over little do not speak for the few that decide over much. Within a
     stratum the share has Wilson's interval, and the mean loss that is expected at each row's bounds has that of Student's t.
 
-    Args:
-        losses: (n,)
-        least: (n,) Smallest possible loss of each row.
-        most: (n,) Largest possible one, finite.
-        group: (n,) Group of each row.
-        level: For instance .95.
+    `losses`, `least`, `most` (the largest possible one, finite) and `group` are (n,).
 
     >>> low, high = mean_loss_interval(np.full(50, 0.01), np.full(50, 0.01), np.full(50, 0.81), np.arange(50), 0.95)
     >>> round(low, 3), round(high, 3)
@@ -112,13 +102,7 @@ def mean_of_types_interval(
 ) -> tuple[float, float]:
     """Return the (low, high) interval of a mean of shares, one share per type of row.
 
-    Args:
-        outcomes: (n,) From 0 to 1.
-        weights: (n,) Weight of each row within its type.
-        types: (n,) Type of each row.
-        group: (n,) Group of each row.
-        level: For instance .95.
-        mean: Of (k, types) shares, (k,).
+    `outcomes` (n,) are from 0 to 1, `weights` (n,) those of each row within its type, and `mean` gives (k,) means of (k, types) shares.
     """
     place = number_groups(group)[0]
     groups, names = int(place.max()) + 1, np.unique(types)
@@ -132,19 +116,14 @@ def mean_of_types_interval(
     moved_down, moved_up = (mean(np.where(np.eye(len(names), dtype=bool), ends, values)) for ends in (lows, highs))
     step = 1e-6
     slopes = (value - mean(values - step * values * np.eye(len(names)))) / (step * np.maximum(values, FLAT))
-    return combine_intervals(
-        value, value - moved_down, moved_up - value, slopes[:, None] * np.array([share.influences for share in shares])
-    )
+    influences = slopes[:, None] * np.array([share.influences for share in shares])
+    return combine_intervals(value, value - moved_down, moved_up - value, influences)
 
 
 def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
     """Return (low, high) of a sum: root sum of squared half-widths, wider if terms correlate.
 
-    Args:
-        value: The sum.
-        down: (parts,) Distance of each part's low end.
-        up: (parts,) Distance of its high end.
-        influences: (parts, groups) Influence of each group on each part.
+    `down` and `up` (parts,) are the distances of each part's ends, and `influences` (parts, groups) those of each group on each part.
     """
     apart, together = float((influences**2).sum()), float((influences.sum(axis=0) ** 2).sum())
     # Parts that make up for each other are taken as independent, which is conservative.

@@ -20,15 +20,8 @@ MAX_KEPT_GROUPS = 4
 class ByCell:
     """A table on disk, of which the rows of one (model, dataset, variant) are read at a time.
 
-    Args:
-        path: of the table.
-        schema: its columns.
-        columns: those that are read beside `CELL` and `sample_id`.
-        numbered: adds `row`, the place of a row in the table.
-        words: those of few different texts, which come as dictionaries; `CELL` does too.
-
-    Raises:
-        RecordError: it is not what its schema says.
+    `columns` are read beside `CELL` and `sample_id`; `numbered` adds `row`, the place of a row in the table; `words` are those of few
+    different texts, which come as dictionaries, and so do those of `CELL`. RecordError if the table is not what its schema says.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], numbered: bool = False, words: Sequence[str] = ()) -> None:

@@ -50,13 +50,8 @@ def answer_columns(
 def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Floats) -> dict[str, Floats]:
     """Return (n,) columns by name: picked option, its probability, correctness, option count.
 
-    Args:
-        probabilities: (n, K), NaN where there is no option, or no probability of any.
-        sizes: (n,) numbers of options.
-        right: (n,) index of the right option, NaN without one.
-
-    Returns:
-        `correct`, `confidence`, `predicted`, `n_options`, each (n,); NaN where undefined.
+    `probabilities` (n, K) are NaN where there is no option, or no probability of any; `right` (n,) is the index of the right option, NaN
+    without one. The columns are NaN where undefined.
     """
     filled = np.where(np.isnan(probabilities), -1.0, probabilities)
     scored = (sizes > 0) & ~np.isnan(probabilities).all(axis=1)
@@ -143,9 +138,7 @@ def _add_abstention_columns(
 ) -> None:
     """Fill columns `pred_is_idk`, `hedges` at answers `rows`, `gt_is_idk` at questions `of`.
 
-    Missing columns are added to `columns`, NaN elsewhere.
-
-    Unanswered questions then count as unscored in the right place.
+    Missing columns are added, NaN elsewhere. Unanswered questions then count as unscored in the right place.
     """
     for name in ("pred_is_idk", "gt_is_idk", "hedges"):
         columns.setdefault(name, np.full(samples.n, np.nan))

@@ -26,23 +26,14 @@ from qualm.runners.scoring.bootstrap import RecordedSums, Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.drawing import FirstResamples
 from qualm.runners.scoring.calibration.fits import Recalibration
-from qualm.runners.scoring.cells import (
-    BOUNDS_OF_UNREAD,
-    IN_WORDS,
-    LABELS,
-    OF_DATA,
-    OF_REFERENCE,
-    PAIRED_UNCERTAINTY,
-    Cell,
-)
+from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD, IN_WORDS, LABELS, OF_DATA, OF_REFERENCE, PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.limits import MIN_GROUPS, effective_units
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.measuring.selection import RowSelection, ScoredRows, has_all
-from qualm.runners.scoring.undefined import why_no_rows, why_no_value
-from qualm.runners.scoring.unscored import STATED_SHARE, why_column_missing, why_unscored
+from qualm.runners.scoring.unscored import STATED_SHARE, why_column_missing, why_no_rows, why_no_value, why_unscored
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
@@ -57,13 +48,8 @@ NEVER_EMPTY = "never_empty"
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = False) -> list[tuple[str, Measured]]:
     """Evaluate and resample the metrics that apply; return (label, Measured) of each label.
 
-    No value depends on which other metrics are asked for, not even in its last bit.
-
-    Args:
-        metrics: Metrics of the spec.
-        cell: Cell.
-        part: Slice.
-        every: Resample also values of which neither an interval nor a ranking reads resamples.
+    No value depends on which other metrics are asked for, not even in its last bit. With `every`, values are also resampled of which
+    neither an interval nor a ranking reads resamples.
     """
     tasks, labels = tasks_of(metrics, cell, part)
     by_draws: dict[tuple[int, bool], list[MetricTask]] = {}
@@ -73,9 +59,8 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = F
         if task.measured.n and times:
             by_draws.setdefault((times, jackknife), []).append(task)
     for (times, jackknife), of in by_draws.items():
-        resamples = (
-            part.bootstrap if (times, jackknife) == (part.bootstrap.times, True) else FirstResamples(part.bootstrap, times, jackknife)
-        )
+        is_all = (times, jackknife) == (part.bootstrap.times, True)
+        resamples = part.bootstrap if is_all else FirstResamples(part.bootstrap, times, jackknife)
         resample(of, resamples)
         resample_at_own_threshold([task for task in of if task.redraw is not None or task.refit is not None], resamples)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
@@ -165,9 +150,8 @@ def _columns_for(
         settings = {name: of for name, of in settings.items() if not name.startswith(SHARE)} or settings
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
-        estimators = {
-            name: _paired_uncertainty(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both
-        }
+        paired = ((name, cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both)
+        estimators = {name: _paired_uncertainty(values, clean) for name, values, clean in paired}
     elif "uncertainty" in reads:
         estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
     everything = [""] if of_test_rows and not reads & SET_COLUMNS else []
@@ -345,11 +329,7 @@ def _fill_in_groups(
     if len(parts) == 1 and (parts[0] == counted).all():
         groups, measured.units = measured.groups, rows.units
     else:
-        groups = min(_distinct(group[of]) for of in parts)
+        groups = min(len(np.unique(group[of])) for of in parts)
         measured.units = min(effective_units(group[of]) for of in parts)
     if groups < MIN_GROUPS <= measured.groups:
         measured.rare = f"{groups} of {measured.groups:,} groups {what}: an interval needs {MIN_GROUPS}"
-
-
-def _distinct(codes: NDArray[np.int64]) -> int:
-    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0

@@ -42,11 +42,8 @@ def macro_limits(
     the estimates' ends from their values over their own t quantiles; R is the correlation. The degrees of freedom are by Satterthwaite's
     rule (1946).
 
-    Args:
-        estimates: Estimates with intervals of the same level.
-        level: Level of the intervals.
-        correlation: (k, k) correlation of the estimates; by default they are independent.
-        most_freedom: Upper bound for the degrees of freedom, for estimates that share groups.
+    `correlation` is (k, k), by default that of independent estimates; `most_freedom` bounds the degrees of freedom of estimates that share
+    groups.
 
     >>> two = [ValueEstimate(0.6, Limits(0.5, 0.7), math.inf, 0.02), ValueEstimate(0.8, Limits(0.7, 0.85), math.inf, 0.02)]
     >>> [round(end, 4) for end in (macro_limits(two, 0.95).low, macro_limits(two, 0.95).high)]

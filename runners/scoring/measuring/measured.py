@@ -138,11 +138,10 @@ def mean_of(measured: list[Measured]) -> Measured:
 def _mean_over_scores(measured: list[Measured]) -> Measured:
     if len(measured) == 1:
         return measured[0]
-    lengths = {len(p.resampled) for p in measured}
     first = measured[0]
     return Measured(
         float(np.mean([p.value for p in measured])),
-        np.mean([p.resampled for p in measured], axis=0) if len(lengths) == 1 else np.empty(0),
+        mean_of_arrays([p.resampled for p in measured]),
         min(p.n for p in measured),
         max(p.n_unscored for p in measured),
         next((p.why for p in measured if p.why), ""),
@@ -155,7 +154,7 @@ def _mean_over_scores(measured: list[Measured]) -> Measured:
         _mean_given(measured),
         first.calibrating,
         why_no_interval=first.why_no_interval,
-        deleted=mean_jackknife(measured),
+        deleted=mean_of_arrays([p.deleted for p in measured]),
         bounds=mean_bounds(measured),
         scored_share=min(p.scored_share for p in measured),
         slice_of_macro=first.slice_of_macro,
@@ -163,10 +162,9 @@ def _mean_over_scores(measured: list[Measured]) -> Measured:
     )
 
 
-def mean_jackknife(measured: Sequence[Measured]) -> Floats:
-    """Return the elementwise mean of the values' jackknife arrays; empty if lengths differ."""
-    lengths = {len(p.deleted) for p in measured}
-    return np.asarray(np.mean([p.deleted for p in measured], axis=0)) if len(lengths) == 1 else np.empty(0)
+def mean_of_arrays(arrays: Sequence[Floats]) -> Floats:
+    """Return the elementwise mean; empty if lengths differ."""
+    return np.asarray(np.mean(arrays, axis=0)) if len(set(map(len, arrays))) == 1 else np.empty(0)
 
 
 def macro_average(measured: Sequence[Measured]) -> Measured:
@@ -176,12 +174,11 @@ def macro_average(measured: Sequence[Measured]) -> Measured:
     """
     first = measured[0]
     undefined = next((p for p in measured if math.isnan(p.value)), None)
-    same_length = len({len(p.resampled) for p in measured}) == 1
     codes = [p.group_codes for p in measured if p.group_codes is not None]
     groups = len(np.unique(np.concatenate(codes))) if len(codes) == len(measured) else None
     return Measured(
         float(np.mean([p.value for p in measured])),
-        np.mean([p.resampled for p in measured], axis=0) if same_length else np.empty(0),
+        mean_of_arrays([p.resampled for p in measured]),
         sum(p.n for p in measured),
         sum(p.n_unscored for p in measured),
         "" if undefined is None else f"{undefined.slice_of_macro}: {undefined.why}",
@@ -192,20 +189,16 @@ def macro_average(measured: Sequence[Measured]) -> Measured:
         next((f"{p.slice_of_macro}: {p.rare}" for p in measured if p.rare), ""),
         None,
         _mean_given(list(measured)),
-        _fewest_calibrating(measured),
+        min((p.calibrating for p in measured if p.calibrating is not None), default=None),
         why_no_interval=first.why_no_interval,
         recalibrated=first.recalibrated,
-        deleted=mean_jackknife(measured),
+        deleted=mean_of_arrays([p.deleted for p in measured]),
         bounds=mean_bounds(measured),
         chance=float(np.mean([p.chance for p in measured])),
         scored_share=_scored_share(measured),
         if_unread=_mean_if_unread(measured),
         averaged=measured,
     )
-
-
-def _fewest_calibrating(measured: Sequence[Measured]) -> int | None:
-    return min((p.calibrating for p in measured if p.calibrating is not None), default=None)
 
 
 def _scored_share(measured: Sequence[Measured]) -> float:

@@ -69,11 +69,7 @@ class Metric:
 
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
-    """Return the metric of a label with or without brackets; KeyError if it is of none.
-
-    Raises:
-        KeyError: it is of none.
-    """
+    """Return the metric of a label with or without brackets; KeyError if it is of none."""
     for metric in metrics:
         if label == metric.label or label.startswith(f"{metric.label}["):
             return metric
@@ -82,13 +78,18 @@ def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     """Load a stage's metrics with their plugins; StageError if one reads unknown columns."""
-    readable = (
-        {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
-        | CHOICE_ONLY
-        | OPEN_ONLY
-        | PAIRED
-        | {INPUT_CHANGED}
-    )
+    readable = {
+        "correct",
+        "confidence",
+        "answerable",
+        "uncertain",
+        "fold",
+        "is_calibration",
+        "uncertainty",
+        "says_uncertain",
+        INPUT_CHANGED,
+    }
+    readable |= CHOICE_ONLY | OPEN_ONLY | PAIRED
     metrics = []
     for ref in refs:
         plugin = for_arguments(registry.get("metrics", ref["plugin"]), ref["args"])
@@ -116,9 +117,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
 def bounds_of(metric: Metric, column: Callable[[str], Floats | None]) -> Bounds:
     """Return the (lowest, highest) possible value of a metric; infinite where unknown.
 
-    Args:
-        metric: whose.
-        column: gives a column of the cell by its name, None of one that it does not have; no bounds are known then.
+    `column` gives a column of the cell by its name, None of one that it does not have; no bounds are known then.
     """
     if metric.bounds is None:
         return BOUNDS.get(metric.interval, UNBOUNDED)
@@ -127,12 +126,7 @@ def bounds_of(metric: Metric, column: Callable[[str], Floats | None]) -> Bounds:
 
 
 def chance_of(metric: Metric, column: Callable[[str], Floats | None]) -> float:
-    """Return the metric's value for an uninformative uncertainty; NaN if the metric has none.
-
-    Args:
-        metric: Whose level.
-        column: As of `bounds_of`.
-    """
+    """Return the metric's value for an uninformative uncertainty; NaN if the metric has none."""
     arguments = None if metric.chance is None else _arguments_of(metric, metric.chance, column)
     return math.nan if metric.chance is None or arguments is None else float(metric.chance(**arguments))
 

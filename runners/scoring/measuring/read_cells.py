@@ -22,11 +22,10 @@ from qualm.runners.scoring.calibration.conformal_draws import Redraw, precision,
 from qualm.runners.scoring.calibration.fits import FittedOn, Recalibration, Scores, recalibrations
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.collapse import most_frequent
-from qualm.runners.scoring.disputed import describe_dispute
-from qualm.runners.scoring.lexical_sentences import lexical_sentences
 from qualm.runners.scoring.measuring.by_cell import split
 from qualm.runners.scoring.measuring.columns import answer_columns, numbers
 from qualm.runners.scoring.measuring.tables import Tables, fits_elsewhere
+from qualm.runners.scoring.score_warnings import describe_dispute, lexical_sentences
 from qualm.runners.scoring.unscored import reasons
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
@@ -39,9 +38,8 @@ def read_cells(
 ) -> Iterator[Cell]:
     """Yield a dataset's cells: each model's variants, each followed by its abstention cells.
 
-    Models come by name, or `only` one; variants in the order of their generations.
-
-    `variants` limits them to some; a baseline without the image counts as a clean one.
+    Models come by name, or `only` one; variants in the order of their generations, or some of them. A baseline without the image counts as
+    a clean one.
     """
     chosen = None if variants is None else {*variants, *(BLIND_VARIANTS if CLEAN in variants else ())}
     for model, files in sorted(stage.inputs["generations"].items()):
@@ -51,9 +49,8 @@ def read_cells(
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str, chosen: Collection[str] | None) -> Iterator[Cell]:
     """Yield one model's cells of all or the `chosen` variants, with those of abstentions."""
-    answers = greedy_by_variant(
-        path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
-    )
+    columns = ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
+    answers = greedy_by_variant(path, columns)
     cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN), alone=len(answers) == 1)
     clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
     of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
@@ -173,10 +170,7 @@ def _answers_as_text(cell: Cell, answers: pa.Table, where: str) -> Iterator[str 
 
 
 def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: str) -> dict[str, Floats]:
-    """Return {INPUT_CHANGED: (n,) 1 if the input is not the clean one, 0, NaN if unknown}.
-
-    Return {} if it is known of no row.
-    """
+    """Return {INPUT_CHANGED: (n,) 1 if the input is not the clean one, 0, NaN if unknown}; {} if it is known of no row."""
     before = dict(zip(clean["sample_id"].to_pylist(), clean["input_digest"].to_pylist(), strict=True))
     changed = np.full(samples.n, np.nan)
     names, after = answers["sample_id"].to_pylist(), answers["input_digest"].to_pylist()

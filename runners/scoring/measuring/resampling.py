@@ -35,7 +35,10 @@ def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         if task.refit is not None:
             refitted.setdefault(id(task.refit), []).append(task)
     for of in refitted.values():
-        _refit(of, bootstrap)
+        refit = of[0].refit
+        assert refit is not None
+        some = refit.redrawn_in(bootstrap)
+        _resample_with_own_columns(of, refit.each(some.whole), some)
     resample_conformal([task for task in tasks if task.redraw is not None], bootstrap)
 
 
@@ -66,17 +69,6 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
         _resample(of, resamples)
         for task, kept in zip(of, redrawn, strict=True):
             task.measured.given, task.measured.resampled = task.measured.resampled, kept
-
-
-def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Set `measured.resampled` of one recalibration's tasks, by refits in the first resamples.
-
-    There are `refits` such resamples, each with its own fit.
-    """
-    refit = tasks[0].refit
-    assert refit is not None
-    some = refit.redrawn_in(bootstrap)
-    _resample_with_own_columns(tasks, refit.each(some.whole), some)
 
 
 def _resample_with_own_columns(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
@@ -129,9 +121,8 @@ def _resample_by_threshold(task: MetricTask, redraw: Redraw, bootstrap: Resample
         for node in np.unique(here):
             chosen = np.flatnonzero(here == node)
             arrays = [sets[node].get(name, of) for name, of in zip(task.metric.reads, task.arrays, strict=True)]
-            values[start + chosen] = task.metric.function(
-                *arrays, Weights(block.counts[chosen], block.group[task.rows]), **task.metric.args
-            )
+            drawn = Weights(block.counts[chosen], block.group[task.rows])
+            values[start + chosen] = task.metric.function(*arrays, drawn, **task.metric.args)
         start += len(here)
     task.measured.resampled = values
 

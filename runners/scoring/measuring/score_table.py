@@ -22,10 +22,7 @@ from qualm.runners.scoring.measuring.measured import Measured, Slice
 def split_labels(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:
     """Return the SCORES table: labelled scores with their labels split into columns.
 
-    Args:
-        labelled: as LABELLED_SCORES says.
-        params: of the stage that scored.
-        judges: dataset -> the judge whose ratings are the correctness of its answers. Without it only judges that a metric names are told.
+    `judges` is dataset -> the judge whose ratings are the correctness of its answers; without it only judges that a metric names are told.
 
     Raises:
         ValueError: A score is undefined and has no reason.
@@ -51,15 +48,8 @@ def split_labels(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[
 def score_rows(
     cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], columns: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of LABELLED_SCORES of a cell on one slice.
-
-    Args:
-        cell: Cell.
-        part: Slice.
-        values: Labels and values.
-        columns: Columns of each value, as `intervals_and_columns` returns them.
-    """
-    same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+    """Yield the rows of LABELLED_SCORES of a cell on one slice; `columns` as `intervals_and_columns` returns them."""
+    same: dict[str, Any] = {**cell.place, "slice": part.label}
     same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None, "caution": cell.caution or None}
     for (label, _), of_value in zip(values, columns, strict=True):
         yield same | {"metric": label} | of_value

@@ -42,7 +42,6 @@ class ScoredRows:
 
     @cached_property
     def columns(self) -> dict[str, Floats]:
-        """Return the columns that the metric reads, of the scored rows, by name."""
         return self.taken if self.scored.all() else {name: of[self.scored] for name, of in self.taken.items()}
 
     @cached_property
@@ -52,17 +51,14 @@ class ScoredRows:
 
     @cached_property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Return a mask of the scored rows that the metric is over; the others only calibrate."""
         return self.counted[self.scored]
 
     @cached_property
     def n(self) -> int:
-        """Return the number of scored rows that the metric is over."""
         return int(self.is_counted.sum())
 
     @cached_property
     def _counted_per_group(self) -> NDArray[np.int64]:
-        """Return the number of counted rows of each group."""
         return np.bincount(self.group[self.is_counted])
 
     @cached_property

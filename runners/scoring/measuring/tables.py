@@ -35,9 +35,8 @@ class Tables:
         """Open a stage's tables; rows of samples that are left out of `datasets` are dropped."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self._stage = stage
-        self.judgements = self._split(
-            stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "hedges", "judge", "draw", "parse_ok", "marks"]
-        )
+        verdict = ["rating", "pred_is_idk", "hedges", "judge", "draw", "parse_ok", "marks"]
+        self.judgements = self._split(stage, "judgements", JUDGEMENTS, verdict)
         self.probed = "probe_values" in stage.inputs
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"], "probe_values")
         words = ["setting", "score"]

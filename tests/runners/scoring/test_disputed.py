@@ -6,8 +6,7 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.disputed import describe_dispute
-from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings
+from qualm.runners.scoring.score_warnings import describe_dispute, dispute_warnings, few_group_warnings
 
 N = 100
 

@@ -1,7 +1,6 @@
 import pytest
 
-from qualm.runners.scoring.lexical_sentences import lexical_sentences
-from qualm.runners.scoring.score_warnings import lexical_warnings
+from qualm.runners.scoring.score_warnings import lexical_sentences, lexical_warnings
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals, value_columns
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
-from qualm.runners.scoring.undefined import why_no_value
+from qualm.runners.scoring.unscored import why_no_value
 
 N = 24
 NEEDED = {"option_rate": {"option": "A"}, "torchmetrics": {"metric": "BinaryF1Score"}, "coverage_at_risk": {"risk": 0.1}}

@@ -18,7 +18,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import bounds_of, chance_of, read_metrics
 from qualm.runners.scoring.paired_tests import compare
-from qualm.runners.scoring.undefined import why_no_value
+from qualm.runners.scoring.unscored import why_no_value
 from tests.simulation.cells import cell_of
 from tests.simulation.worlds import World
 

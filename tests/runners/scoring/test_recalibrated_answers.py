@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from qualm.registry.sample import RECALIBRATED, SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.calibration.answers import recalibrated_answers
 from qualm.runners.scoring.calibration.fits import Recalibration
+from qualm.runners.scoring.cell_scores import recalibrated_answers
 from qualm.runners.scoring.cells import Cell
 
 
