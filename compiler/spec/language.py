@@ -398,8 +398,8 @@ class Conformal(_Strict):
     quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
         "standard",
         description=(
-            "`standard` = the k-th smallest score, with `split: groups` weighted by groups. `numpy_higher` = as "
-            "VLM-Uncertainty-Bench's code, by questions."
+            "`standard` = the conformal quantile; with `split: groups`, each group counts once. `numpy_higher` = as "
+            "VLM-Uncertainty-Bench's code."
         ),
     )
     empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(

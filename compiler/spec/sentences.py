@@ -135,7 +135,7 @@ ESTIMATE_STATES = ", {gib:.3g} GiB of hidden states"
 EACH_QUESTION = " a question"
 STAGES_WITHOUT_ESTIMATE = "    {n} stages: {why}"
 TOO_LARGE = "more than the {memory} of {gpu}: take a smaller batch, quantise, or spread it over devices (docs/how-to/scale.md)"
-TIME_MEASURED = "time: {seconds:.3g} s a question when this machine last ran this stage"
+TIME_MEASURED = "time: {seconds:.3g} s an answer when this stage last ran here"
 TIME_OPEN = (
     "time of an open-ended question on {gpu}: prefill {prefill:.3g} s, decoding {decode:.3g} s = {operations:.3g} operations at "
     "{efficiency:.0%} of {rate:.3g}/s, {bytes:.3g} bytes at {bandwidth:.3g}/s; launches {launches:.3g} s"

@@ -105,7 +105,7 @@ class AdapterContext:
         return self.source
 
 
-ALPHA = "images with an alpha channel; transparent pixels are shown on white"
+ALPHA = "images with transparency; transparent pixels are shown on white"
 FRAMES = "images of several frames or pages; the first is shown"
 MAX_PROCESSES = 61
 """Windows can wait for no more at a time."""

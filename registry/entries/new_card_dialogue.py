@@ -89,7 +89,7 @@ def _show(number: int, preview: SamplePreview) -> None:
 def _pictures(preview: SamplePreview) -> str:
     ids = picture_ids(preview.sample.image_id)
     if not preview.images:
-        return say.NO_IMAGE if not ids else say.IMAGE_OF_PREVIOUS if len(ids) == 1 else say.IMAGES_OF_PREVIOUS
+        return say.NO_IMAGE if not ids else say.IMAGE_NOT_SHOWN
     shown = "; ".join(map(_picture, preview.images[:SHOWN]))
     if len(ids) > SHOWN:
         shown = say.MORE_IMAGES.format(images=shown, n=len(ids) - SHOWN)

@@ -232,7 +232,7 @@ def test_what_was_measured_here_wins_over_a_card(root: Path) -> None:
     for gpu in (None, "t4"):
         one = run(plan, root, gpu=gpu)["infer-base-open"]
         assert (one.seconds, one.by) == (7 * 3 * 0.5, "measured")
-        assert one.arithmetic[-1] == "time: 0.5 s a question when this machine last ran this stage"
+        assert one.arithmetic[-1] == "time: 0.5 s an answer when this stage last ran here"
     (root / "results/t/data/open/samples.parquet").unlink()
     assert run(plan, root)["infer-base-open"].seconds == 0.5
 

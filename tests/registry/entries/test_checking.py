@@ -77,7 +77,7 @@ def test_questions_without_an_answer_and_images_that_are_shown_otherwise(monkeyp
     monkeypatch.setattr("qualm.registry.entries.checking.load", lambda kind, name: adapter)
     found = check_records(None, load_card("synthetic_scenes"), {})
     assert found.notes == [
-        "1 images with an alpha channel; transparent pixels are shown on white",
+        "1 images with transparency; transparent pixels are shown on white",
         "1 images of several frames or pages; the first is shown",
     ]
     unanswered, broken = found.problems

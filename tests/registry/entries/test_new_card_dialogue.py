@@ -154,7 +154,7 @@ def test_a_sample_without(capsys: pytest.CaptureFixture[str]) -> None:
     more = {"references": ("a", "b"), "category": "c", "meta": {"camera": "old", "none": ""}, "answerable": False, "image_id": "x"}
     lines = shown(SamplePreview(sample(**more)), capsys)
     assert lines == [
-        "", "3. s1  [test]  the image of the one before", "   One?", "   Two?", "   answer: a | b",
+        "", "3. s1  [test]  image not shown", "   One?", "   Two?", "   answer: a | b",
         "   category: c, camera: old, answerable: no",
     ]  # fmt: skip
     assert shown(SamplePreview(sample()), capsys)[-1] == "   answer: (none)"
