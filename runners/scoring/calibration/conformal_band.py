@@ -104,8 +104,8 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
     """Return the 95% Beta-binomial range of test coverage, over all question parts in sum.
 
-    `sizes` of each part are the exchangeable units that calibrate and the rows that test; `effect` test rows, or `each`-th of a calibrating
-    unit (by default 1 / `effect`), say as much as one independent row.
+    `sizes` of each part are the exchangeable units that calibrate and the rows that test. `effect` test rows say as much as one independent
+    row, and a calibrating unit as much as `each` (by default 1 / `effect`).
 
     >>> found = band(0.1, "standard", [(1000, 1000)], 1.0)
     >>> found.low, found.high
