@@ -3,8 +3,6 @@
 The level of a metric is its plugin's function `chance`, over the rows of the value that it stands beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -22,10 +22,7 @@ def _rounded(rows: Rows) -> list[dict[str, Any]]:
 
 
 def reliability(rows: Rows, max_count: float = 0) -> str:
-    """Return an SVG of accuracy against confidence per bin, with consistency bars and counts.
-
-    `max_count` is that of the fullest bin of all panels, which share their axes.
-    """
+    """Return an SVG of accuracy by confidence; panels share their axes and `max_count`."""
     top = _unit_plot(150, (0, 1))
     marks = list(zip(_UNIT, plot.format_numbers(_UNIT), strict=True))
     draw_reliability(top, _rounded(rows))
@@ -41,10 +38,7 @@ def reliability(rows: Rows, max_count: float = 0) -> str:
 
 
 def risk_coverage(rows: Rows, oracle: Rows, overall_error: float | None, max_risk: float = 0) -> str:
-    """Return an SVG of the error among the surest answers against their share.
-
-    `max_risk` is the largest error of all panels, which share their axes.
-    """
+    """Return an SVG of error against share answered; panels share their axes and `max_risk`."""
     drawn = _rounded(rows)
     ends = plot.nice_interval(0, max([max_risk, overall_error or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
@@ -57,10 +51,7 @@ def risk_coverage(rows: Rows, oracle: Rows, overall_error: float | None, max_ris
 
 
 def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share: float = 0) -> str:
-    """Return an SVG of the shares of questions by size of their prediction set, per score.
-
-    `max_share` is the largest share of all panels, which share their axes.
-    """
+    """Return an SVG of shares by set size and score; panels share their axes and `max_share`."""
     ends = plot.nice_interval(0, max([max_share, 1e-3, *(row["share"] for row in rows)]))
     first, last = min(sizes), max(sizes)
     bars = plot.Plot(_WIDTH, 130, plot.linear_scale((first - 0.5, last + 0.5), (0, _WIDTH)), plot.linear_scale(ends, (130, 0)))
@@ -110,10 +101,7 @@ def quartiles(rows: Rows, row_order: Sequence[str]) -> str:
 def dots(
     rows: Rows, row_order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
 ) -> str:
-    """Return an SVG of a dot and interval per row and model; ticks and means if many models.
-
-    `models` are in the order of their colours; `beside` has them in the order in which they are drawn.
-    """
+    """Return an SVG of a dot and interval per row and model; ticks and means if many models."""
     drawn = _rounded(rows)
     names = [m for m in beside or models if m in {row["model"] for row in drawn}]
     many = len(models) > len(SERIES)
@@ -138,7 +126,7 @@ def dots(
 
 
 def ranked_dots(rows: Rows, reference: float | None = None) -> str:
-    """Return an SVG of one row per value, top to bottom: dot, interval and number; a dashed line at `reference`.
+    """Return an SVG of one row per value: dot, interval, number; dashed at `reference`.
 
     Each of `rows` has `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
     """

@@ -1,7 +1,5 @@
 """Every paired test of two models on a dataset, as a table below its leaderboard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts of how answers ended: at the token limit, by a filter, refused, or empty."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from qualm.registry.sample import CLEAN
@@ -17,7 +15,7 @@ FINISHES = ("length", "content_filter", "refusal")
 
 
 def endings_table(results: Report) -> Sheet | None:
-    """Return a table counting cut, filtered, refused, empty clean answers by model and dataset; None if none are."""
+    """Return counts of cut, filtered, refused, empty clean answers as a table; None if none."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():

@@ -1,7 +1,5 @@
 """Every estimator of a model against its best one: the corrected tests of the score stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -75,7 +75,7 @@ def brief(text: str, longest: int = 40) -> str:
 
 
 def colour_order(models: list[str], palette: list[str]) -> list[str]:
-    """Return the first len(SERIES) models of the palette if they include `models`, else all, which then share one colour."""
+    """Return the palette's first models if they include `models`, else all, in one colour."""
     first = palette[: len(SERIES)]
     return first if set(models) <= set(first) else palette
 
@@ -208,12 +208,7 @@ def set_sizes(results: Report, dataset: str) -> Figure:
 
 def right_and_wrong(results: Report, dataset: str) -> Figure:
     """Return a figure of the uncertainty of right and wrong answers, by model and estimator."""
-    figure = Figure(
-        say.SEPARATION,
-        say.SEPARATION_CAPTION,
-        legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
-        folded=True,
-    )
+    figure = Figure(say.SEPARATION, say.SEPARATION_CAPTION, legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")], folded=True)
     histograms: dict[tuple[str, str], list[dict[str, Any]]] = {}
     quartiles: dict[str, list[pl.DataFrame]] = {}
     for model in results.models:
@@ -242,10 +237,7 @@ OWN = "1 − confidence"
 
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
-    """Return rows (estimator, value: higher = less sure, verdict) of a model's scored answers.
-
-    Without estimators the value is 1 minus the confidence.
-    """
+    """Return (estimator, value, verdict) rows of a model's scored answers, or by confidence."""
     verdicts = results.answers.filter(model=model, dataset=dataset).filter(pl.col("correct").is_finite())
     if dataset in results.estimators:
         values = results.uncertainties(model, dataset).filter(pl.col("value").is_finite())
@@ -383,7 +375,7 @@ def _text(cell: dict[str, Any] | None) -> str:
 
 
 def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
-    """Return the figures that functions (report, dataset) draw, each merged over datasets; those without panels are left out."""
+    """Return the non-empty figures of (report, dataset) functions, merged over datasets."""
     drawn = [merge_figures({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
     return [figure for figure in drawn if figure is not None]
 
@@ -399,17 +391,9 @@ def breakdown(results: Report) -> list[Figure]:
 
 ASSETS = ["templates/drawings.html"]
 CALIBRATION = Section(
-    "calibration",
-    "Calibration",
-    lambda results: drawings(results, reliability, risk_coverage),
-    "drawings.html",
-    say.CALIBRATION_HEADING,
+    "calibration", "Calibration", lambda results: drawings(results, reliability, risk_coverage), "drawings.html", say.CALIBRATION_HEADING
 )
 UNCERTAINTY = Section(
-    "uncertainty",
-    "Uncertainty",
-    lambda results: drawings(results, set_sizes, right_and_wrong),
-    "drawings.html",
-    say.UNCERTAINTY_HEADING,
+    "uncertainty", "Uncertainty", lambda results: drawings(results, set_sizes, right_and_wrong), "drawings.html", say.UNCERTAINTY_HEADING
 )
 BREAKDOWN = Section("breakdown", "Slices", breakdown, "drawings.html", say.SLICES_HEADING)

@@ -1,7 +1,5 @@
 """Findings: one sentence each, with its interval and test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,7 +18,6 @@ from qualm.runners.scoring.rankings import ESTIMATORS, MIN_GROUPS, MODELS
 from qualm.runners.scoring.scored_share import describe_bounds, describe_unequal_shares
 
 MAX_FINDINGS = 7
-"""Findings that are not folded."""
 MAX_NAMED = 3
 """Models with a sentence each; the tables have all."""
 RANKS = {"auroc": say.WRONG_ANSWERS_OF, "auroc_uncertain": say.UNCERTAIN_QUESTIONS_OF}
@@ -28,10 +25,7 @@ RANKS = {"auroc": say.WRONG_ANSWERS_OF, "auroc_uncertain": say.UNCERTAIN_QUESTIO
 
 
 def findings(results: Report) -> list[str]:
-    """Return the findings of a spec as sentences, the most important first.
-
-    The report shows the first `MAX_FINDINGS` and has the others on demand.
-    """
+    """Return the findings of a spec as sentences, the most important first."""
     by_dataset = {name: list(_dataset_findings(results, name)) for name in results.datasets}
     named = sum(map(bool, by_dataset.values())) > 1
     found = [(rank, f"{name}: {text}" if named else text) for name, of in by_dataset.items() for rank, text in of]
@@ -293,10 +287,7 @@ def estimator_values(results: Report, dataset: str, model: str, metric: str) -> 
 
 
 def _sets(results: Report, dataset: str) -> Iterator[str]:
-    """Yield a sentence on the prediction sets of each image-seeing model, MAX_NAMED at most.
-
-    One sentence for all if every set holds all options.
-    """
+    """Yield a sentence per image-seeing model on its sets; one if all hold everything."""
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in image_seeing_models(results) for a in labels):
         first = results.cells.get((image_seeing_models(results)[0], dataset, labels[0].text)) or {}

@@ -1,7 +1,5 @@
 """The figure of the first screen: models by quality and estimators by AUROC, with simultaneous intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +30,7 @@ STATES = {
 
 
 def findings_figure(results: Report) -> Figure | None:
-    """Return a figure of models by quality and estimators by AUROC; None if no model has a value.
+    """Return a figure of models by quality and estimators by AUROC; None without values.
 
     Models come first, then panels with significant differences. Models without a ranking have their own intervals.
     """
@@ -73,10 +71,7 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
 
 
 def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """Yield ("Models", panel, rows) once: models by the main metric, unranked, best first.
-
-    Models without a finite value are left out; if no model has one, nothing is yielded.
-    """
+    """Yield up to one ("Models", panel, rows): models with a value, unranked, best first."""
     label = results.quality(dataset) or next(iter(results.headline(dataset, 1)), None)
     if label is None:  # all its metrics are of perturbed inputs
         return

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from qualm.runners.scoring.families import ALPHA
 
 SURE = ALPHA
-"""Corrected p-values below this are significant."""
 STRONGEST = 52
 """Per cent of colour in the most extreme cell: text stays readable on it in light and in dark."""
 
@@ -18,7 +17,6 @@ class HeatCell:
     value: str
     small: str = ""
     heat: int = 0
-    """Per cent of colour."""
     tone: str = "up"
     """`up` or `down`."""
     title: str = ""

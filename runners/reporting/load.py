@@ -90,7 +90,7 @@ class Report:
         return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return the answers of all models to some samples of a dataset, with their texts; that of an abstention says so."""
+        """Return all models' answers to some samples, with texts; that of an abstention says so."""
         ids = list(sample_ids)
         rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
         if "text" in rows.columns:
@@ -126,7 +126,7 @@ class Report:
 
     @cached_property
     def models(self) -> list[str]:
-        """Return the models in the order of tables: baseline, then best first by mean main metric.
+        """Return the models in table order: baseline, then most datasets, best mean, spec.
 
         Models on more datasets precede; ties are in the order of the spec.
         """
@@ -305,7 +305,7 @@ def _family() -> pl.Expr:
 
 
 def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return (models in the order of the report, models in the order of their colours); `params` are the report stage's."""
+    """Return the models in (the order of the report, the order of their colours)."""
     tables = {name: results.scan(name).collect() for name in ("thresholds", "abstention_rules")}
     scores, none = results.labelled().filter(~IS_AVERAGE).collect(), pl.DataFrame()
     stage = replace(results.stage, params=dict(params))

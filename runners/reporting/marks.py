@@ -27,7 +27,6 @@ class MarkedNumber:
     tone: str = ""
     title: str = ""
     why: str = ""
-    """Why the value is undefined."""
 
 
 def verdict_mark(test: Mapping[str, Any]) -> tuple[str, str]:

@@ -46,7 +46,7 @@ MIN_PICKED = 4
 
 
 def html_page(content: Mapping[str, Any]) -> bytes:
-    """Return the page as HTML bytes, with fewer questions shown if it is over MAX_BYTES, which it then says.
+    """Return the page as HTML; with fewer questions, which it says, if it is over MAX_BYTES.
 
     Equal content gives equal bytes. `content` is what `templates/report.html` reads, except for style, script and policy.
     """

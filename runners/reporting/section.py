@@ -1,7 +1,5 @@
 """Sections of the report: each is one module and one template."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +18,7 @@ class Section:
     id: str
     """Its address on the page."""
     title: str
-    """In the navigation."""
     make: Callable[[Report], Any]
     """Return what the template shows as `value`; nothing if the spec has none of it."""
     template: str
     heading: str = ""
-    """The title by default."""

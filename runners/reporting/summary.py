@@ -1,7 +1,5 @@
 """The head of the report: facts on the spec, and its first table, every model's main metrics, with intervals, marks, n and scored share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -39,10 +37,7 @@ class Summary:
 
 
 def summary(results: Report) -> Summary:
-    """Return the report's first table: main metrics of the first models of each dataset.
-
-    At most about MAX_ROWS models in all, two or more per dataset; the note says so.
-    """
+    """Return the first table: main metrics of about MAX_ROWS models, two or more per dataset."""
     metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
     table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
     each = max(2, MAX_ROWS // len(results.datasets))

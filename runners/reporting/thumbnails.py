@@ -11,7 +11,6 @@ from qualm.registry.formats.pictures import tile_images
 from qualm.runners.reporting import sentences as say
 
 MAX_PIXELS = 64_000_000
-"""Larger images are not decoded."""
 
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:

@@ -14,8 +14,6 @@ question more than that of a misspelt one). So the largest change does not revea
 It needs perturbations of two modalities and MIN_LABELLED_GROUPS labelled groups of each of two; without them nothing is attributed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +37,6 @@ GROUP, GROUP_AND_KIND = "group", "group and kind"
 FOLDS = 5
 FOLD_SEED = 314159
 MIN_LABELLED_GROUPS = 20
-"""Least number of labelled groups of a modality."""
 CLIP = 3.0
 RIDGE = 1.0
 """Weight of half the squared coefficients against the sum of log-losses."""
@@ -194,10 +191,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return (n,) index of each row's kind among its modality's sorted kinds, -1 if unknown.
-
-    All 0 if a modality has a single kind.
-    """
+    """Return (n,) number of a row's kind in its modality, -1 if unknown; 0s if one is alone."""
     by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):
@@ -247,7 +241,6 @@ def agreement(
 
 MEASURES = ("accuracy", "balanced_accuracy", "auroc")
 MIN_GROUPS = 5
-"""Groups below which there is no interval."""
 
 
 def _measures(true_labels: NDArray[Any], right: NDArray[np.bool_], lead: Floats, weights: Floats) -> dict[str, Floats]:

@@ -5,8 +5,6 @@ coarse grid under boosted trees, which is enough to detect inpainting. Both are 
 baselines: Gururangan et al., 2018; of visual questions Goyal et al., 2017.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +21,6 @@ Fitted = Callable[[Ints, Ints], Floats]
 
 FOLDS = 5
 MIN_ROWS_PER_CLASS = 10
-"""Least number of training rows of each class."""
 DIGITS = 6
 """Decimals of probabilities, far above the effect of summation order."""
 TOO_FEW = "too few"
@@ -75,7 +72,7 @@ def _prepared(text: str) -> str:
 
 
 def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Return a function of (training rows, test rows) -> P(unanswerable) by (n, m) `picture_features`, NaN without an image."""
+    """Return (training, test rows) -> P(unanswerable) by `picture_features` (n, m) or NaN."""
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
         from sklearn.ensemble import HistGradientBoostingClassifier

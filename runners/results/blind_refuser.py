@@ -4,8 +4,6 @@ They are the baseline for methods that teach a model to abstain. A model that is
 image; one that is no better than the image-only refuser may have learnt traces of image editing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +35,6 @@ from qualm.runners.scoring.cells import Cell
 
 OWN, POOLED, IN_TURN = "train", "train of others", "in turn"
 SEED = 0
-"""Seed of cross-fitting and of image classifiers."""
 Classifier = Callable[[Any, Bools], Fitted]
 """Function of features and labels (True for unanswerable) that returns a `Fitted`."""
 
@@ -58,7 +55,7 @@ class BlindRefuser:
     """A text-only or image-only classifier put in front of models, to abstain for them."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """Train a refuser per dataset with open questions, if the abstention stage names models for `way`, a key of BLIND."""
+        """Train a refuser per dataset with open questions, if models are named for `way` of BLIND."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
@@ -82,10 +79,7 @@ class BlindRefuser:
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> Outcome:
-        """Return rule rows and ABSTENTIONS tables of a model's answers; both [] if untrained.
-
-        Raises StageError if the open answers were not judged.
-        """
+        """Return rule rows and ABSTENTIONS tables; [] if untrained; StageError if unjudged."""
         first, samples = cells[0], cells[0].samples
         refuser = self._refusers[samples.name]
         if refuser.why:
@@ -106,10 +100,7 @@ class BlindRefuser:
 
 
 def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
-    """Return ABSTENTIONS rows of a cell's judged open answers under a blind classifier.
-
-    The confidence of a refusal is P(unanswerable), that of another answer the model's own.
-    """
+    """Return ABSTENTIONS rows of judged open answers; a refusal has P(unanswerable)."""
     judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
     rows = np.flatnonzero(judged)
     refuses, unknown = predicts_unanswerable(probability[rows]), np.isnan(probability[rows])

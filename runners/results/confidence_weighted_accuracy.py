@@ -4,8 +4,6 @@ CertainlyUncertain, figure 4. Abstaining models are included. The paper's figure
 with ECE more closely than accuracy does.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +22,10 @@ ACCURACY, ERRORS = "lave_idk_accuracy", ("ece_idk", "ece")
 AGAINST = (ACCURACY, "accuracy", *ERRORS)
 FIELDS = ["dataset", "slice", "metric", "model", "value", STUDIED]
 MIN_MODELS = 3
-"""Models below which no correlation is computed."""
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugin_of_metric: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return sorted rows of FIELDS, clean only: a compared metric and confidence-weighted accuracy."""
+    """Return sorted clean rows of FIELDS: a compared metric and the one STUDIED."""
     clean = [{**r, "value": round_result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
     studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugin_of_metric.get(r["metric"]) == STUDIED}
     points = []
@@ -76,7 +73,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) per calibration error: its correlations with CWA and accuracy, figure 4b's claim in numbers."""
+    """Yield (dataset, sentence) per calibration error: figure 4b's claim in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))

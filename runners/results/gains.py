@@ -4,8 +4,6 @@ A difference to the baseline alone may come from the questions: a model that is 
 itself with another image, has not been shown to use the image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +24,6 @@ class BlindComparison:
     hardest: Test | None
     """Test against a blind baseline that favours the model least, the model second; None without tests."""
     beyond: bool
-    """Better than all blind baselines."""
     rows: Sequence[str] = ()
     """Blind baselines for this model: refusers, and itself with another image or none."""
 
@@ -41,10 +38,7 @@ class BlindComparison:
 
 
 def compare_with_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) -> list[BlindComparison]:
-    """Return each image-seeing model's tests against the baseline (may be "") and the blind baselines.
-
-    `tests` are rows of COMPARISONS of one dataset, slice and metric.
-    """
+    """Return image-seeing models' tests against the baseline (or "") and blind baselines."""
     test_of = {(t["a"], t["b"]): t for t in tests}
     test_of |= {(b, a): turn_around(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
     blind = [m for m in models if baseline_model(m)]

@@ -1,7 +1,5 @@
 """Tell where a judge does not fit the answers that it is given: it rates none as right, or compares sentences with single words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The two numbers of CertainlyUncertain's appendix (Khyathi Raghavi Chandu, Linjie
 on abstentions, and Kendall's rank correlation between its ratings and people's.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
@@ -119,7 +117,7 @@ def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement
 
 
 def _share_agreed(people_and_judge: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return n, share and its limits, by name: how often a judge agrees where people rate so; None without answers rated 0 or 1."""
+    """Return n, share and limits: how often a judge (0 or 1) agrees where people rate so."""
     judged = [machine for people, machine in people_and_judge if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))
     share = judged.count(rating) / len(judged) if judged else None

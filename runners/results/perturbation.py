@@ -3,8 +3,6 @@
 They show which perturbation changes which estimator, whether that predicts wrong answers, and which modality uncertainty comes from.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +37,6 @@ SWEPT = (REFLECTION, *ACCURACIES, "mean_uncertainty")
 RANKED = ("auroc", REFLECTION, CONSISTENCY)
 """Metrics that rank estimators: `auroc` on clean inputs, the others by their mean over all perturbations."""
 MEANS = (PERTURBED, REFLECTION, CONSISTENCY, HALLUCINATION, *ACCURACIES, "coverage", "set_size")
-"""Metrics that are averaged over the perturbations of a modality."""
 OF_BOTH = (PERTURBED, REFLECTION, CONSISTENCY, HALLUCINATION)
 """Metrics of pairs of a perturbed and a clean answer."""
 NEEDED = frozenset({*SWEPT, *RANKED, *MEANS, TIES, UNCHANGED})
@@ -286,7 +283,7 @@ class PerturbationStudy:
 
 
 def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation_of_variant: Mapping[str, str]) -> Measured:
-    """Return the mean over perturbations, after averaging the variants of each; a variant without a perturbation counts as one."""
+    """Return the mean over perturbations (a variant without one counts) of variants' means."""
     by_perturbation: dict[str, list[Measured]] = {}
     for variant, measured in by_variant.items():
         by_perturbation.setdefault(perturbation_of_variant.get(variant, variant), []).append(measured)
@@ -294,7 +291,7 @@ def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation_of_
 
 
 def mean_over(parts: Sequence[Measured]) -> Measured:
-    """Return the mean of the defined values, also in each resample; NaN if none. Its `n` is the sum over all parts."""
+    """Return the mean of the defined values, also in each resample; NaN if none; sums `n`."""
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:

@@ -3,8 +3,6 @@
 If it is low, "the best estimator" is a statement about one model on one dataset only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -15,7 +13,6 @@ from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.precision import FINEST, round_result
 
 MIN_ESTIMATORS = 3
-"""Least number of estimators in a ranking."""
 ENOUGH = 0.5
 """Least share of resamples with a value for an interval."""
 

@@ -160,10 +160,7 @@ class Results:
         return pl.concat(parts, how="diagonal_relaxed")
 
     def verdicts(self, variant: str = CLEAN) -> pl.LazyFrame:
-        """Return VERDICTS of all models' greedy answers, except rows used to fit abstention rules.
-
-        The answers are those under one variant, of all models.
-        """
+        """Return VERDICTS of answers under a variant, except rows that rules are fitted on."""
         rules = self.scan("abstentions").filter(pl.col("variant") == variant)
         models = rules.select("model", "method").unique().collect().rows()
         names = {abstaining_name(model, method): (model, method) for model, method in models}

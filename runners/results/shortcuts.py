@@ -201,7 +201,7 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
 def sampled_image_features(
     samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], all_test_images: bool = False
 ) -> Floats:
-    """Return (n, m) features, NaN but for up to MAX_PICTURES images of train and of test, or all of test."""
+    """Return (n, m) features, NaN but for MAX_PICTURES of train and of test, or all of test."""
     images = samples.values("image_id")
     chosen = np.zeros(samples.n, dtype=bool)
     for side, most in ((rows.learn, MAX_PICTURES), (rows.tell, None if all_test_images else MAX_PICTURES)):

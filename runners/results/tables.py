@@ -1,7 +1,5 @@
 """Tables of a finished benchmark as lazy frames, each with one schema."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -63,7 +61,7 @@ TEXTS = (
 
 
 def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
-    """Read a plot's CSV: numbers as floats, empty as null; StageError if it lacks `columns` or has text in one of numbers."""
+    """Read a plot's CSV: numbers as floats, empty as null; StageError if malformed."""
     try:
         frame = pl.read_csv(path, glob=False, infer_schema_length=None, null_values=["", "nan", "NaN"])
     except pl.exceptions.NoDataError:

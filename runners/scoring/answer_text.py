@@ -1,7 +1,5 @@
 """Normalise answers before they are compared: case, punctuation, articles and number words go, what distinguishes two answers stays."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Apply an abstention method: fit its rule on a model's clean answers, and abstain below its threshold in all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Apply an estimator to columns of answers: one uncertainty per greedy answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Give answers to a judge: equal ones once, whatever model and variant they are from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

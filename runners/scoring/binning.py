@@ -19,7 +19,6 @@ DRAWS = 1000
 HALVINGS, HALVINGS_OF_FEW, FEW = 2, 5, 64
 """Halvings of a search that are looked at together; where no more than so few draws are left."""
 REMEMBERED = 16_384
-"""Most rows whose bins are remembered."""
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:

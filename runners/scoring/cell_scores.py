@@ -1,7 +1,5 @@
 """Scores of all cells of a benchmark, and the inputs of its rankings, tests and studies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -48,7 +46,7 @@ class Study(Protocol):
 
 
 class AbsentMetrics:
-    """Collects the metrics that are undefined for all answers of one of `models`, with the reasons."""
+    """Collects, with reasons, the metrics that are undefined for all answers of a model."""
 
     def __init__(self, metrics: Sequence[Metric], models: Collection[str]) -> None:
         self.metrics, self.models = metrics, models

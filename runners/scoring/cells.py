@@ -81,9 +81,7 @@ class Cell:
     why_unlabelled: str = ""
     """Why there are no columns of `LABELS`, if the spec has labels."""
     reasons: Reasons | None = None
-    """Why single answers are unscored."""
     frequent: Frequent = ("", np.nan)
-    """The most frequent answer."""
     collapsed: str = ""
     """Why means over perturbations leave it out, where they do (`qualm.runners.scoring.collapse`)."""
     unread: str = BOUNDS_OF_UNREAD
@@ -148,10 +146,7 @@ class Cell:
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Return a copy with the clean correctness and uncertainties added; itself if None.
-
-        It also says whether the model collapses under its variant.
-        """
+        """Return a copy with clean columns added, and if it collapses the reason; itself if None."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

@@ -8,8 +8,6 @@ page says so. The rule, of one model, dataset and variant:
 - one answer is given to at least `SHARE` of the samples, and was not when they were clean.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -23,7 +21,6 @@ from qualm.runners.scoring.limits import critical, wilson_interval
 SHARE = 0.9
 """One answer to so many samples is a collapse."""
 LEVEL = 0.95
-"""Confidence level of the interval around the accuracy."""
 MIN_SAMPLES = 20
 """Samples below which nothing is called a collapse."""
 
@@ -45,10 +42,7 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 
 
 def constant_answer(samples: Samples) -> Frequent:
-    """Return (most frequent reference answer or "option A", its share); ("", NaN) if none.
-
-    The share is of the samples that have a reference answer.
-    """
+    """Return (commonest reference or "option A", its share of samples with one) or ("", NaN)."""
     of_rows = zip(samples.table["references"].to_pylist(), samples.truth.tolist(), samples.n_options.tolist(), strict=True)
     answers: list[str | None] = []
     for references, place, options in of_rows:

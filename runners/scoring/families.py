@@ -9,8 +9,6 @@ its tests calls chance a difference. The families, from narrow to wide:
 - `study`: every test of the study, over all metrics, slices and datasets.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +30,7 @@ SPANS = {
     SLICE: "all tests on one dataset and slice",
     STUDY: "all tests of the study: every metric, slice and dataset",
 }
-CORRECTIONS = {
-    "max_t": "Westfall and Young's max-T",
-    "holm": "Holm's",
-    "benjamini_hochberg": "Benjamini and Hochberg's",
-}
+CORRECTIONS = {"max_t": "Westfall and Young's max-T", "holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}
 TIE = 1e-5
 """Statistics closer than this are equal: those of chance are kept in single precision."""
 TAIL, NORMAL_TAIL = 0.99, 2.5758

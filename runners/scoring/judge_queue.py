@@ -1,7 +1,5 @@
 """Find the answers that judges rate, and judge each distinct one once, whatever model and variant it is from."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence

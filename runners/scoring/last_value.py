@@ -1,7 +1,5 @@
 """Cache of the last computed value, for large values that are read many times in a row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -15,7 +13,7 @@ class LastValue(Generic[Value]):
         self._entry: tuple[object, Hashable, Value] | None = None
 
     def get(self, key: object, compute: Callable[[], Value], second_key: Hashable = None) -> Value:
-        """Return the value of `key`, by identity, and `second_key`, by equality; computed if not cached."""
+        """Return the value of `key` (identity) and `second_key` (equality), computed if new."""
         # The entry holds the key itself: were it given up, another object could get its place in memory and be taken for it.
         if self._entry is None or self._entry[0] is not key or self._entry[1] != second_key:
             self._entry = key, second_key, compute()

@@ -26,8 +26,6 @@ No end leaves what the metric can be (its plugin's function `bounds`; [0, 1] and
 How often each holds the truth: docs/explanation/statistics.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,7 +47,6 @@ Bounds = tuple[float, float]
 """The lowest and the highest value that there can be."""
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 BOUNDS: Mapping[str, Bounds] = {"proportion": (0.0, 1.0), "optimistic": (0.0, 1.0), "correlation": (-1.0, 1.0)}
-"""Bounds of the metric's value by interval method."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +152,7 @@ def effective_groups(influences: Floats, log_variance_slope: float = 0.0) -> flo
 
 
 def jackknife_error(deleted: Floats) -> float:
-    """Return the standard error from values with each group deleted (Quenouille, 1956).
-
-    It allows for the leverage of large groups.
-    """
+    """Return the standard error from values with each group deleted (Quenouille, 1956)."""
     n, off = len(deleted), _centred(deleted)
     return math.sqrt((n - 1) / n * float(off @ off))
 
@@ -283,10 +277,7 @@ def limits(
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return the degrees of freedom of a standard error over groups; `share`: of a proportion.
-
-    Of a share's, those of its design effect.
-    """
+    """Return the degrees of freedom of an error over groups; of a share's design effect."""
     if not len(deleted):
         return units - 1
     slope = (1 - 2 * value) / (value * (1 - value)) if share and 0 < value < 1 else 0.0

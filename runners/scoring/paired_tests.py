@@ -296,10 +296,7 @@ class PairedDifference:
 
     @property
     def p(self) -> float:
-        """Return the two-sided p-value: the larger one of Student's t and of exchanged sides.
-
-        The sides are exchanged in each group.
-        """
+        """Return the larger two-sided p-value: of Student's t, or of sides exchanged by group."""
         from scipy.special import ndtr, stdtr
 
         if not self.exchange_error:

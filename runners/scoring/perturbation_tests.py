@@ -8,8 +8,6 @@ A metric's file says what its value is tested against (`TEST`):
 The test is that of two models (`qualm.runners.scoring.paired_tests`). The grid's p-values are then corrected together, as `compare:` says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

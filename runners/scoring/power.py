@@ -5,8 +5,6 @@ large; t has one degree of freedom less than there are groups, which are what is
 sign that the test would find are not counted: at a power worth having there are none.
 """
 
-from __future__ import annotations
-
 import math
 
 

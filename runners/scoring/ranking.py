@@ -71,10 +71,7 @@ class RetainedAccuracy:
         return self.after[:, -1]
 
     def sum_retained_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
-        """Return (B,) sums, over k above `beyond`, of the accuracy of the k surest answers.
-
-        The accuracy is the mean correctness of the k least uncertain answers; k runs to n, the number of answers.
-        """
+        """Return (B,) sums, over k from `beyond` + 1 to n, of the k surest answers' accuracy."""
         # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
         low = np.maximum(self.before, np.broadcast_to(beyond, len(self.here))[:, None])
@@ -124,7 +121,7 @@ def aurc_error(correct: Floats, value: float) -> float:
 
 
 def e_aurc_error(correct: Floats, value: float) -> float:
-    """Return a lower limit of the standard error of an E-AURC of independent answers, by its value.
+    """Return a lower limit of the standard error of an E-AURC, by its value.
 
     A perfect ranking has an excess of 0 in every sample, so the error vanishes with the value. It is the smaller of two: the error of an
     AURC as small as the excess, which is too large beside random rankings; and that of the AURC less what the share of the rarer answers

@@ -10,8 +10,6 @@ found is held against (max-T): so the error rate is that of the whole family, an
 - The interval of each value holds for all candidates of its column at once, so also for the one that was picked.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -334,7 +332,7 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return (k, k) p-values (1 + count of sorted `highest` that reach z) / (1 + their number)."""
+    """Return (k, k) p-values: (1 + number of sorted `highest` >= z) / (1 + their number)."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 

@@ -1,7 +1,5 @@
 """Files that the stage `score` writes: tables of all cells, the metrics file, and the points of plots."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ OutputTable = tuple[str, list[dict[str, Any]] | pa.Table, pa.Schema]
 
 
 def score_tables(found: Scoring, labelled: pa.Table) -> Iterator[OutputTable]:
-    """Yield (name, rows, schema) of each table that the stage writes, scores first; the families in `found` are corrected."""
+    """Yield (name, rows, schema) of each table that the stage writes, scores first."""
     judged_by = set(found.judges.values())
     judges = {**found.judges, MACRO_DATASETS: judged_by.pop() if len(judged_by) == 1 else None}
     yield "scores", split_labels(labelled, found.stage.params, judges), sample.SCORES

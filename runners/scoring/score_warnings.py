@@ -1,7 +1,5 @@
 """Warnings on score tables: many unscored answers, no value, a collapse. For terminal and report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +29,7 @@ RIGHT_FROM = 0.5
 
 
 def unscored_warnings(rows: Iterable[Row], shorten: bool = False) -> list[str]:
-    """Return warnings of unscored answers to all clean questions, one per dataset, share, reason and metrics.
+    """Return warnings of unscored clean answers, by dataset, share, reason and metrics.
 
     With `shorten`, only the first two of more than MAX_NAMES models are named.
     """
@@ -100,7 +98,7 @@ def _of_model(rows: Iterable[Row], column: str) -> list[str]:
 
 
 def few_group_warnings(rows: Iterable[Row]) -> list[str]:
-    """Return a warning per dataset whose ranking of all clean questions has too few groups for a test."""
+    """Return a warning per dataset whose ranking of clean answers has too few groups."""
     groups: dict[str, int] = {}
     candidates: dict[tuple[str, str], set[str]] = {}
     for row in rows:

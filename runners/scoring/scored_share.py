@@ -1,7 +1,5 @@
 """Scored share of the answers: from which value readers are warned, and the words for it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

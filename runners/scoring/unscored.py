@@ -191,7 +191,7 @@ def why_column_missing(reads: Collection[str], columns: Collection[str], all_cho
 
 
 def why_no_value(function: Callable[..., object], columns: Mapping[str, Floats]) -> str:
-    """Return why a metric is undefined over rows: its docstring's condition, and constant columns."""
+    """Return why a metric is undefined: its docstring's condition, and constant columns."""
     condition = _CONDITION.search(function.__doc__ or "")
     facts = list(map(_constant, columns, columns.values()))
     n = min(map(len, columns.values()), default=0)

@@ -1,7 +1,5 @@
 """Which modality moves a metric more, in sentences and as a table: significant differences by paired tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +44,7 @@ def describe_modality_differences(tests: pl.DataFrame) -> str:
 
 
 def describe_hallucination_differences(tests: pl.DataFrame) -> str:
-    """Describe significant differences in hallucination between modalities, or that all are tied; "" if not tested."""
+    """Describe significant differences in hallucination by modality, or ties; "" if untested."""
     rows = _tests_of_plugin(tests, HALLUCINATION)
     if not rows:
         return ""

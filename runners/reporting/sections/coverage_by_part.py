@@ -1,7 +1,5 @@
 """Group-conditional conformal sets: calibration size, threshold and coverage of each group of questions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

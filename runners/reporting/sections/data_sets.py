@@ -1,7 +1,5 @@
 """The data: taxonomy, counts and recipes of pair sets, dropped samples, quality of image edits, and reviews by people."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +96,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def counts_table(statistics: Mapping[str, Any], category_order: Sequence[str] = ()) -> Sheet:
-    """Return a table of image and question counts (the paper's Table 1): splits in rows, categories in columns."""
+    """Return image and question counts by split and category (the paper's Table 1)."""
     names = sorted(statistics["categories"], key=lambda c: (category_order.index(c) if c in category_order else len(category_order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
@@ -173,7 +171,6 @@ def _shortcut_sheet(results: Report, dataset: str, samples_folder: Path) -> Shee
 
 
 WORDS = {"misplaced": say.WRONG_SUBSET, "unresolved": say.TIED}
-"""Display names of verdicts."""
 
 
 def _review_table(verification: Mapping[str, Any]) -> Sheet:
@@ -221,7 +218,7 @@ READS = ("shortcuts",)
 
 
 def describe_samples(results: Report, dataset: str) -> str:
-    """Return counts of a dataset, like `600 open-ended questions · 200 images`, or that its samples are not available."""
+    """Return counts as text, `600 open-ended questions · 200 images`, or that none are there."""
     samples = results.samples.get(dataset)
     if samples is None:
         return say.SAMPLES_NOT_AVAILABLE

@@ -1,7 +1,5 @@
 """A sample of questions to look at: typical right and wrong answers, the most confident wrong ones, the least confident right ones."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
@@ -43,7 +41,6 @@ class AnswerView:
     why: str = ""
     """For which of `KINDS` this answer was picked, if it was."""
     thinking: str = ""
-    """Thinking before the answer."""
 
 
 @dataclass
@@ -183,10 +180,7 @@ def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
 
 
 def thumbnail(files: Sequence[bytes | None], max_bytes: int) -> tuple[str, str]:
-    """Return (data URI of a question's images side by side, "") or ("", why there is none).
-
-    Images are decoded and encoded again; original bytes never reach the page.
-    """
+    """Return (data URI of re-encoded images side by side, "") or ("", why there is none)."""
     picture, why = decode_side_by_side(files)
     if picture is None:
         return "", why

@@ -1,7 +1,5 @@
 """Judges against human judgements: CertainlyUncertain's tables 8 and 9."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

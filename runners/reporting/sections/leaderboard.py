@@ -1,7 +1,5 @@
 """Leaderboards: one table per dataset and kind of metric, every value with its interval, the best marked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +25,6 @@ class TableCell:
     rank: str = ""
     """`best`: significantly better than every other row; `lead`: statistically tied with every better one; else empty."""
     why: str = ""
-    """Why the value is undefined."""
     title: str = ""
 
 
@@ -240,7 +237,7 @@ def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
 
 
 def format_counts(cells: list[dict[str, Any]]) -> str:
-    """Return n (or its range) of the defined values, if any, with the least scored share if answers are unscored."""
+    """Return n or its range, of defined values if any, with the least share if unscored."""
     cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"

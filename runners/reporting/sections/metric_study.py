@@ -1,7 +1,5 @@
 """CertainlyUncertain's figures 4 and 5: how metrics go together over models, and how models differ by category."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import polars as pl
@@ -22,7 +20,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Return a figure per dataset with unanswerable questions: models by confidence-weighted accuracy against each metric."""
+    """Return a figure per dataset: models by weighted accuracy against each metric."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -53,7 +51,7 @@ def metric_study(results: Report) -> list[Figure]:
 
 
 def study_claims(results: Report) -> list[tuple[str, str]]:
-    """Return (dataset, sentence on a calibration error's correlations), skipping answerable sets."""
+    """Return (dataset, sentence) of calibration errors' correlations, not if all answerable."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 
@@ -70,10 +68,7 @@ def _correlation(results: Report, dataset: str, metric: str) -> str:
 
 
 def category_figures(results: Report) -> list[Figure]:
-    """Return a figure of bar charts by category per dataset with unanswerable questions.
-
-    A dataset with fewer than two categories, or with more models than colours, has none.
-    """
+    """Return bars by category per dataset with unanswerable questions and few enough models."""
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)

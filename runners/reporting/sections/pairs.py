@@ -1,7 +1,5 @@
 """Contrastive pairs to look at, both members side by side with what every model said: the paper's figure 11, for any spec."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import defaultdict
@@ -96,10 +94,7 @@ def has_pairs(results: Report, dataset: str) -> bool:
 
 
 def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
-    """Return up to `how_many` pairs of sample rows, by category in turn.
-
-    Pairs with the most different outcomes of models come first in each category.
-    """
+    """Return up to `how_many` pairs by category in turn, the most different outcomes first."""
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
         members[row["pair_id"]].append(row)

@@ -4,8 +4,6 @@ For specs with perturbations. The questions of VLM-UQBench (Wang, Chen, Ahmad, B
 sentences each.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import polars as pl
@@ -159,7 +157,7 @@ def _value_over_changed(row: dict[str, Any]) -> str:
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[HeatMap]:
-    """Return heat maps by model: datasets and known (of models in `trusted`, any) modality against attributed modality."""
+    """Return heat maps by model: known (if trusted, any) against attributed modality."""
     rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 

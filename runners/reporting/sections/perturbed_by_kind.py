@@ -3,8 +3,6 @@
 Wang, Chen, Ahmad, Batmanghelich, Li. Kinds are the values of `category`, where the spec slices by it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -21,7 +19,7 @@ from qualm.runners.scoring.families import stars
 
 
 def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[HeatMap]:
-    """Return hallucination heat maps per dataset, metric: perturbations by model and category (the paper's Table 5)."""
+    """Return hallucination heat maps by dataset and metric (the paper's Table 5)."""
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
     is_part = (pl.col("slice") == "all") | pl.col("slice").str.starts_with("category=")
     rows = results.scores.filter(pl.col("metric").is_in(labels) & is_part)
@@ -56,7 +54,7 @@ def _rate(row: dict[str, Any] | None, full_colour_value: float, p: float | None)
 def hcc_by_kind(
     results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests
 ) -> list[tuple[str, list[HeatMap]]]:
-    """Return (title, heat maps) of HCC per model, dataset, category: estimators by variants (Figures 3 and 14 to 25)."""
+    """Return (title, heat maps) of HCC by model, dataset, category (Figures 3, 14 to 25)."""
     labels = {t: a for t, a in results.labels.items() if a.plugin == CONSISTENCY and a.estimator}
     rows = results.scores.filter(pl.col("metric").is_in(list(labels)) & pl.col("slice").str.starts_with("category="))
     most = colour_scale(rows)

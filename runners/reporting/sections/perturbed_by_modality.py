@@ -4,8 +4,6 @@ Wang, Chen, Ahmad, Batmanghelich, Li. Everything said here is a mean over the pe
 the grids below it have each perturbation by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,7 +28,7 @@ MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
 def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
-    """Return heat maps per model and dataset: estimators by metric and modality, over changed inputs if not all are."""
+    """Return heat maps of estimators by metric and modality, of changed inputs if not all are."""
     by_grid: dict[tuple[str, str], dict[tuple[str, str, str, str], Row]] = {}
     for row in means.iter_rows(named=True):
         metric, estimator = metric_of(row["metric"]), in_brackets(row["metric"])

@@ -3,8 +3,6 @@
 Lost without it: whether a strength leaves an image that a person could still answer from, which no score tells.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +20,7 @@ from qualm.runners.reporting.thumbnails import small
 SIDE = 192
 """Longer side of an image on the page, in pixels."""
 MAX_VARIANTS = 36
-"""Variants that are shown."""
 MODELS = 3
-"""Models whose answers are shown."""
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Curves against a perturbation's strength, and conformal coverage on inputs that it was not calibrated on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

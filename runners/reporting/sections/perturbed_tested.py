@@ -1,7 +1,5 @@
 """Corrected tests of the effects of perturbations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

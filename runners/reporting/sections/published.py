@@ -4,8 +4,6 @@ Reads the layout of VLM-Uncertainty-Bench's `tables/` (Kostumov et al., 2024): o
 column per dataset. The setting labelled `published` repeats the authors' choices; `ours` makes our own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -121,7 +119,7 @@ def compare_with_published(results: Report) -> PublishedComparison | None:
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """Return (report, dataset) of every dataset, and last of their mean if the tables have just these."""
+    """Return (report, dataset) of all datasets, then their mean if tables have just these."""
     over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
     if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
@@ -281,7 +279,7 @@ def _steps(results: Report) -> list[tuple[str, Place, Place]]:
 
 
 def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
-    """Return ((before, after), changes) steps from `published` to `ours`; without parameters, to each other setting."""
+    """Return ((before, after), changes) from `published` to `ours`, or to each other setting."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:
@@ -292,7 +290,7 @@ def _setting_steps(results: Report) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the settings from `published` to `ours` with the least sum of squared numbers of changed factors."""
+    """Return settings from `published` to `ours`: least sum of squared numbers of changes."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):

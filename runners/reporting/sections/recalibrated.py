@@ -1,7 +1,5 @@
 """Raw and recalibrated confidences: values, differences from raw, and tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ Wang, Chen, Ahmad, Batmanghelich, Li. A question that a spec's metrics cannot an
 the block is left out, and a sentence says what would answer them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import polars as pl
@@ -73,7 +71,7 @@ def _why_no_hcc(results: Report) -> str:
 
 
 def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
-    """Return sentences on a grid of URR or HCC: how many cells are unlike chance, the highest and the lowest."""
+    """Return sentences on a grid: how many cells are unlike chance, the highest, the lowest."""
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:

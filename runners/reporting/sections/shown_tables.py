@@ -1,7 +1,5 @@
 """Tables of stages that the spec names itself, where their kinds have the report show them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,10 @@ from qualm.runners.reporting.text import number, visible
 from qualm.runners.runtime.stage import StageError
 
 MAX_ROWS, MAX_COLUMNS = 200, 24
-"""Most rows and columns of a table that are shown."""
 
 
 def shown_tables(results: Report) -> list[Sheet]:
-    """Return a table per Parquet file that the spec's own stages show, cut to MAX_ROWS rows; StageError if it is no table."""
+    """Return the first MAX_ROWS rows of tables that own stages show; StageError if no table."""
     captions = results.stage.params.get("shown", {})
     files = results.stage.inputs.get("shown", {})
     return [_sheet(caption, Path(files[stage][key])) for stage, of in captions.items() for key, caption in of.items()]

@@ -3,8 +3,6 @@
 A row per model. Values are fractions of 1, as everywhere; the paper prints them times 100.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,13 +39,7 @@ SHORT = {
 MEAN, OVER_CATEGORIES = say.MEAN_OF_CATEGORIES, f"{MACRO}category"
 MAX_ANSWERABLE = 3
 """Datasets without unanswerable questions in the table; the leaderboard has all."""
-KINDS = {
-    "blind": "baseline",
-    "abstaining": say.WITH_ABSTENTION,
-    "sft": say.FINE_TUNED,
-    "rtune": "R-tuning",
-    "dpo": "DPO",
-}
+KINDS = {"blind": "baseline", "abstaining": say.WITH_ABSTENTION, "sft": say.FINE_TUNED, "rtune": "R-tuning", "dpo": "DPO"}
 """Kinds of derived models as they are called below a model's name."""
 
 
@@ -106,7 +98,6 @@ class Strategies:
     prevalence: str = ""
     """Number of unanswerable questions, as text."""
     without: list[str] = field(default_factory=list)
-    """Models without confidences."""
     subsets: list[str] = field(default_factory=list)
     """Models that were run on a subset, and its size."""
 
@@ -167,7 +158,7 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return (heading, columns) groups: `dataset`, then the columns SURE of up to 3 fully answerable datasets."""
+    """Return (heading, columns) groups: `dataset`, then SURE of up to 3 answerable datasets."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     answerable = [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
@@ -254,10 +245,7 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
 def _averages(
     results: Report, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
-    """Return the table of unweighted category means by kind of uncertainty and overall; None if no kinds.
-
-    `mains` are the kinds, `leaves` the categories as KIND/NAME.
-    """
+    """Return unweighted means over `leaves` (KIND/NAME) by main kind and overall; or None."""
     if not mains:
         return None
     parts = {**{m: [leaf for leaf in leaves if leaf.startswith(f"{m}/")] for m in mains}, "all": list(leaves)}

@@ -3,8 +3,6 @@
 Amount of calibration data; whether accuracy and certainty rank models alike; effects of size and of chat tuning.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -81,10 +79,7 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
 
 
 def ranks(results: Report) -> list[Figure]:
-    """Return figures that rank models by accuracy and certainty: their means, each dataset.
-
-    A figure needs two metrics and three models with all of them.
-    """
+    """Return figures that rank three models or more by two metrics: means, each dataset."""
     figures = []
     for dataset in ["", *results.datasets]:
         labels = _quality(results, dataset or results.datasets[0])
@@ -242,7 +237,7 @@ def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) 
 
 
 def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
-    """Return the test of b against a, which may be stored the other way round; None if undefined."""
+    """Return the test of b against a, turned if stored the other way; None if undefined."""
     tests = results.comparisons.filter(pl.col("difference").is_not_null(), dataset=dataset, metric=label.text, slice="all")
     test = next((test for test in tests.iter_rows(named=True) if {test["a"], test["b"]} == {a, b}), None)
     return turn_around(test) if test is not None and test["b"] != b else test

@@ -4,8 +4,6 @@ Wang, Chen, Ahmad, Batmanghelich, Li. A dataset says which of its questions are 
 whether they are (`ask_answerable:`); estimators then stand beside what models say when they are asked outright.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +46,7 @@ def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, R
 
 
 def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
-    """Return a heat map of one model's AUROC and best F1 by estimator and dataset, split if wide; [] without values."""
+    """Return heat maps of a model's AUROC and best F1 by estimator and dataset; [] if none."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}

@@ -1,7 +1,5 @@
 """Apply a conformal setting to one model's answers: its thresholds and prediction sets, as rows of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

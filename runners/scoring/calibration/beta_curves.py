@@ -4,8 +4,6 @@ Newton's method on a convex loss. Where the best of all has a negative slope, th
 it does where there is no best of all because right and wrong are separated by a curve with a negative slope, such as one that falls.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ All of it is careful where a calibrator changes little: what is left is chance o
 large. How careful: docs/explanation/statistics.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

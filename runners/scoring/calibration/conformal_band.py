@@ -7,8 +7,6 @@ each per row, so they count as s(1 - s) / (variance of a group's coverage) indep
 1 where a group's rows are all alike, its number of rows where they are independent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +20,6 @@ from qualm.runners.data.calibration_split import Floats
 from qualm.runners.scoring.calibration.conformal_sets import SUM_TOLERANCE, Ints, fewest_units, order_statistic, required_sum
 
 LEVEL = 0.95
-"""Probability of the band."""
 Unit = Literal["question", "group", "split", "none"]
 """Exchangeable unit: questions, groups, questions of a random split despite groups, or none."""
 UNITS: Mapping[Unit, str] = {"group": "groups of questions", **dict.fromkeys(("question", "split", "none"), "questions")}
@@ -107,8 +104,8 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
     """Return the 95% Beta-binomial range of test coverage, over all question parts in sum.
 
-    `sizes` of each part are the exchangeable units that calibrate and the rows that test; `effect` test rows, or `each`-th of a calibrating
-    unit (by default 1 / `effect`), say as much as one independent row.
+    `sizes` of each part are the exchangeable units that calibrate and the rows that test. `effect` test rows say as much as one independent
+    row, and a calibrating unit as much as `each` (by default 1 / `effect`).
 
     >>> found = band(0.1, "standard", [(1000, 1000)], 1.0)
     >>> found.low, found.high

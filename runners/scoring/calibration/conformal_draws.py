@@ -48,7 +48,6 @@ from qualm.runners.scoring.last_value import LastValue
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
 NODES_OF_PART = 128
-"""Number of nodes for a part of the questions, which has few thresholds and few groups."""
 WINDOW = 64
 MAX_NUMBERS, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""

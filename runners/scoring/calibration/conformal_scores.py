@@ -1,7 +1,5 @@
 """Scores of a setting's nonconformity plugin, and the random number that some read of every question."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

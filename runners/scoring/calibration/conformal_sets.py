@@ -7,8 +7,6 @@ exchangeable with a row of a new group. There whole groups are the exchangeable 
 hierarchical conformal prediction, Lee, Barber, Willett, Distribution-free inference with hierarchical data, 2023.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction

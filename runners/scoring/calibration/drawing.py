@@ -1,7 +1,5 @@
 """Resamples in which calibrators are fitted anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any

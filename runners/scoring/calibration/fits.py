@@ -94,7 +94,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return {name: refitted (b, n) column}: NaN where rows calibrate, and as it was where no calibrator was fitted for its row."""
+        """Return {name: (b, n) column}: NaN where rows calibrate, else refitted if a fit exists."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():

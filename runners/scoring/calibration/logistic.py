@@ -3,8 +3,6 @@
 Both are Newton's method on a convex loss. All resamples of a block begin at the fit of their sum, from which a few steps are left.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Newton's method with halved steps, for convex losses of many resamples at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

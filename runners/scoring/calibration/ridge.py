@@ -1,7 +1,5 @@
 """Ridge logistic regression of many resamples at once, by Newton's method. le Cessie, van Houwelingen, 1992."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -77,7 +77,6 @@ class _Column:
     """(n,): which of them each row is of."""
     steps: Steps
     is_whole: bool
-    """True if all values are whole numbers."""
 
     @property
     def is_constant(self) -> bool:

@@ -6,8 +6,6 @@ distances of their ends are combined as those of independent estimates (MOVER: Z
 groups make the parts vary together, the distances grow by the ratio of the two standard errors, with and without that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

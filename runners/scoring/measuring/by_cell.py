@@ -1,7 +1,5 @@
 """Tables of many cells, of which one at a time is in memory: the rows of one model, dataset and variant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns of answers and judgements that metrics read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Data of the plots: reliability diagrams, risk-coverage curves, histograms of set sizes. Clean variant only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

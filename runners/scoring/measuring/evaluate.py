@@ -3,8 +3,6 @@
 How often a metric is evaluated follows from the columns it reads; see `Metric` in `registry/plugins/protocols.py`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The interval of what was measured, or why there is none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from copy import copy
@@ -16,10 +14,7 @@ from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
-    """Return one interval per value, by its metric's method, or why there is none.
-
-    `groups` are those of the slice, for what does not know its own scored ones.
-    """
+    """Return one interval per value by its method, or why none; `groups` are the slice's."""
     distinct = {id(one): one for one in measured}  # several settings may share one value
     limits_of = {key: _interval(one, level, groups if one.groups is None else one.groups) for key, one in distinct.items()}
     return [limits_of[id(one)] for one in measured]

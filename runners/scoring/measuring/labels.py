@@ -1,7 +1,5 @@
 """A metric's label in its parts: `auroc@right_from=1[perplexity]` is the metric, its parameters and an estimator."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -38,9 +36,7 @@ class LabelParts:
 
     plugin: str
     sweep: str = ""
-    """The parameters that were given."""
     setting: str = ""
-    """Conformal setting."""
     score: str = ""
     """Name after the setting: a nonconformity score, or an estimator if the metric reads no sets."""
     estimator: str = ""

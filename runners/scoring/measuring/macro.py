@@ -9,8 +9,6 @@ Two intervals are computed, and the outer ends count:
 With two or three small slices of extreme values this is conservative.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Metrics of a stage: loaded, and held to what they may read."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Macro averages over datasets: the mean of a metric's values, each dataset counting alike."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Cells of a dataset, read from a stage's tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -170,7 +168,7 @@ def _answers_as_text(cell: Cell, answers: pa.Table, where: str) -> Iterator[str 
 
 
 def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: str) -> dict[str, Floats]:
-    """Return {INPUT_CHANGED: (n,) 1 if the input is not the clean one, 0, NaN if unknown}; {} if it is known of no row."""
+    """Return {INPUT_CHANGED: (n,) 1, 0 or NaN if unknown}; {} if it is known of no row."""
     before = dict(zip(clean["sample_id"].to_pylist(), clean["input_digest"].to_pylist(), strict=True))
     changed = np.full(samples.n, np.nan)
     names, after = answers["sample_id"].to_pylist(), answers["input_digest"].to_pylist()

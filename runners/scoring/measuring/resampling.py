@@ -1,7 +1,5 @@
 """Values of metrics in resamples: thresholds and fits are made anew where a metric rests on such."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any

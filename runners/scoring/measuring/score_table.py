@@ -1,7 +1,5 @@
 """Build and read the table of scores."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +46,7 @@ def split_labels(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[
 def score_rows(
     cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], columns: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of LABELLED_SCORES of a cell on one slice; `columns` as `intervals_and_columns` returns them."""
+    """Yield LABELLED_SCORES rows of a cell on one slice, from `intervals_and_columns`."""
     same: dict[str, Any] = {**cell.place, "slice": part.label}
     same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None, "caution": cell.caution or None}
     for (label, _), of_value in zip(values, columns, strict=True):
@@ -68,10 +66,7 @@ def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
 
 
 def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
-    """Return {model: {"DATASET" or "DATASET macro:FIELD": {metric: defined clean value}}}.
-
-    The key of a macro average is "DATASET SLICE".
-    """
+    """Return {model: {dataset, or "DATASET SLICE" of a macro average: {metric: clean value}}}."""
     nested: dict[str, dict[str, dict[str, float]]] = {}
     is_shown = pc.or_(pc.equal(labelled["slice"], ALL), pc.starts_with(labelled["slice"], MACRO))
     shown = labelled.filter(pc.and_(pc.equal(labelled["variant"], CLEAN), is_shown))

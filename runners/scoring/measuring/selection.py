@@ -1,7 +1,5 @@
 """Rows of a slice that metrics read: those that a metric can be over, and those that have all its columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

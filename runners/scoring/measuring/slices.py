@@ -1,7 +1,5 @@
 """Slices of a dataset with their resamples: all rows, the rows of each value of a field, and macro averages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
