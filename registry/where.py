@@ -36,8 +36,7 @@ FIELDS: dict[str, str] = {
 }
 """Fields of a sample that an expression can name, and the kind of their values.
 
-A key of `meta` is a text; it is read as a number where it is compared with one.
-"""
+A key of `meta` is a text; it is read as a number where it is compared with one."""
 META = "meta."
 _ANY_KIND = "any"
 _TEXT_OR_NAME = re.compile(r"""'[^']*'|"[^"]*"|\b[A-Za-z_]\w*(?:-\w+)+""", re.ASCII)

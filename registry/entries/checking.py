@@ -28,8 +28,7 @@ class Checked:
     images: int = 0
     problems: list[str] = field(default_factory=list)
     """Problems of single records with file and line, then the problem that ended the reading, if any. Includes missing parts that stop no
-    stage, such as reference options and images of a log, with what to add.
-    """
+    stage, such as reference options and images of a log, with what to add."""
     notes: list[str] = field(default_factory=list)
     """Counted changes to what models are shown that are no problem."""
 

@@ -6,8 +6,6 @@ a browser shows them; films are decoded by PyAV (extra `video`); both come out a
 their names, numbers in them read as numbers, and stay the files that they are.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

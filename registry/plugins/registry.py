@@ -77,7 +77,6 @@ class Required:
 
 REQUIRED = Required()
 
-
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """Names of datasets, models and entries of `registry/data/`."""
 
@@ -108,13 +107,11 @@ ModelName = Annotated[str, Mark("model", NAME_PATTERN)]
 PromptFile = Annotated[str, Mark("prompt", PROMPT_PATTERN)]
 """Parameter type: a file `specs/prompts/NAME.md`, or `FOLDER/NAME`."""
 
-
 Chosen = str | Mapping[str, Any]
 """Parameter type: a plugin of another kind, as `Annotated[Chosen, Kind("generators")]`.
 
 A spec says `name`, or `name: {parameters}` in braces; the plugin receives `{"plugin": name, "args": {every parameter}}`
-and turns it into a function by `load_chosen`.
-"""
+and turns it into a function by `load_chosen`."""
 
 
 @dataclass(frozen=True)

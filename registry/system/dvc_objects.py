@@ -5,8 +5,6 @@ DVC trusts a cached object by its read-only mode, and a file by its size, time a
 says. Whatever reads or restores outputs compares them here instead.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Report of an unexpected error: one line for the terminal, the traceback and the versions in a log file."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile
