@@ -269,7 +269,6 @@ _MEASURED = [
     ("caution", pa.string()),  # of a model on a dataset: why values of some estimators say little
     ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
-"""Columns of one measured value."""
 
 SCORES = pa.schema(
     [

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from qualm.registry.sample import Sample
 
 MAX_LENGTH = 10_000
-"""Characters of an expression."""
 MAX_DEPTH = 50
 """Parentheses and `not` within each other."""
 FIELDS: dict[str, str] = {

@@ -231,7 +231,6 @@ class _Pictures:
 
     def __post_init__(self) -> None:
         self.owner: dict[str, str | None] = {}
-        """Sample -> its `image_id`."""
         self.faults: list[Fault] = []
 
     def all(self) -> Iterator[Image]:

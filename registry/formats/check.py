@@ -1,7 +1,4 @@
-"""Checks of a file: complete, of the format of its name, and its number of records.
-
-A failed download often leaves something: a login page saved as JSON, a Git LFS pointer, a truncated file.
-"""
+"""Checks of a file: complete, of the format of its name, and its number of records."""
 
 import codecs
 import stat

@@ -19,7 +19,6 @@ MAX_FRAMES = 100_000
 MAX_ANIMATED = 5_000
 """Most frames of an animated image, whose frames are composed one after another."""
 MAX_PIXELS = 40_000_000
-"""Most pixels of one frame."""
 FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 

@@ -49,10 +49,8 @@ LABELLED = "labelled"
 """The column that is 1 for answers that people rated."""
 
 SAMPLED_COLUMNS = frozenset({"sampled_correct", "sampling_variance"})
-"""Columns of sampled answers' ratings."""
 
 SET_COLUMNS = frozenset({"covered", "set_size"})
-"""Columns of conformal sets."""
 
 
 def of_estimators() -> tuple[frozenset[str], tuple[str, ...]]:

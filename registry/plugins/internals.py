@@ -26,7 +26,6 @@ GRADIENT, EVIDENCE = "gradient", "evidence"
 """Kinds; all but INFORMATION are words of a model's GIVES."""
 KINDS = (HIDDEN, ATTENTION, INFORMATION, GRADIENT, EVIDENCE, ENDS)
 DRAWN_BY = "draw_"
-"""Prefix of columns of sampled answers."""
 PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN = "prompt_last", "image_last", "image_mean", "answer_last", "answer_mean"
 PLACES = (PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN)
 """The prompt's last token; the image's last token, and the mean of its tokens; of the answer's tokens that the model reads while it
