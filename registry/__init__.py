@@ -43,7 +43,6 @@ MODALITIES = ("image", "text", "cross")
 UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
 
-
 CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
 HELD_BACK, OVER_LIMIT = "held back by the server's content filter", "longer than the request allows"
 NO_READABLE_TEXT = "the reply has no readable text"

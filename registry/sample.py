@@ -67,6 +67,10 @@ class Sample:
     """Id shared by the two members of a contrastive pair."""
 
 
+def _columns(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, kind) for name in names]
+
+
 WHERE_USED = {"written": "where used"}
 """Metadata of a column that a table without any value in it does not have; it is read as null there."""
 
@@ -80,17 +84,13 @@ IMAGES = pa.schema(
 
 SAMPLES = pa.schema(
     [
-        ("sample_id", pa.string()),
-        ("image_id", pa.string()),
-        ("question", pa.string()),
+        *_columns(pa.string(), "sample_id", "image_id", "question"),
         ("references", pa.list_(pa.string())),
         ("choices", pa.list_(pa.string())),
         ("answer_index", pa.int16()),
         ("category", pa.string()),
         ("answerable", pa.bool_()),
-        ("split", pa.string()),
-        ("source", pa.string()),
-        ("group", pa.string()),
+        *_columns(pa.string(), "split", "source", "group"),
         ("meta", pa.map_(pa.string(), pa.string())),
         ("pair_id", pa.string()),
     ]
@@ -128,10 +128,7 @@ GENERATIONS = pa.schema(
 
 JUDGEMENTS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("sample_id", pa.string()),
-        ("variant", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "sample_id", "variant"),
         ("draw", pa.int16()),
         ("judge", pa.string()),
         ("pred_is_idk", pa.bool_()),
@@ -146,21 +143,14 @@ JUDGEMENTS = pa.schema(
 
 UNCERTAINTIES = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("sample_id", pa.string()),
-        ("variant", pa.string()),
-        ("estimator", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "sample_id", "variant", "estimator"),
         ("value", pa.float64()),  # HIGHER = MORE UNCERTAIN; null = undefined for this sample
     ]
 )
 
 CONFORMAL_SETS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("sample_id", pa.string()),
-        ("variant", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "sample_id", "variant"),
         ("setting", pa.string()),  # the name of the spec's conformal entry
         ("score", pa.string()),  # lac, aps...
         ("is_calibration", pa.bool_()),
@@ -172,10 +162,7 @@ CONFORMAL_SETS = pa.schema(
 
 CONFORMAL_THRESHOLDS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("setting", pa.string()),
-        ("score", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "setting", "score"),
         ("alpha", pa.float64()),
         ("threshold", pa.float64()),  # +inf: too few groups (or rows) calibrate, every set is full; null of a part of which that is so
         ("n_calibration", pa.int64()),
@@ -194,10 +181,7 @@ CONFORMAL_THRESHOLDS = pa.schema(
 
 ABSTENTIONS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("sample_id", pa.string()),
-        ("variant", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "sample_id", "variant"),
         ("method", pa.string()),  # the name of the spec's abstention, "(optimistic)" behind it where it saw what it is scored on
         ("confidence", pa.float64()),  # of the answer as it then stands
         ("threshold", pa.float64()),
@@ -208,9 +192,7 @@ ABSTENTIONS = pa.schema(
 
 ABSTENTION_RULES = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("method", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "method"),
         ("part", pa.string()),  # "all", or the category that the rule is for
         ("threshold", pa.float64()),  # null: nothing to fit on
         ("attained", pa.bool_()),  # false: what was asked for could not be had
@@ -287,7 +269,6 @@ _MEASURED = [
     ("caution", pa.string()),  # of a model on a dataset: why values of some estimators say little
     ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
-"""Columns of one measured value."""
 
 SCORES = pa.schema(
     [
@@ -311,10 +292,7 @@ SCORES = pa.schema(
 
 LABELLED_SCORES = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("variant", pa.string()),
-        ("slice", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "variant", "slice"),
         ("metric", pa.string()),  # the label of SCORES
         *_MEASURED,
     ]
@@ -324,10 +302,7 @@ LABELLED_SCORES = pa.schema(
 COMPARISONS = pa.schema(
     [
         ("a", pa.string()),  # the baseline, or the first of a pair
-        ("b", pa.string()),
-        ("dataset", pa.string()),
-        ("slice", pa.string()),
-        ("metric", pa.string()),
+        *_columns(pa.string(), "b", "dataset", "slice", "metric"),
         ("value_a", pa.float64()),  # both on the rows that both are scored on
         ("value_b", pa.float64()),
         ("difference", pa.float64()),  # b minus a
@@ -349,9 +324,7 @@ COMPARISONS = pa.schema(
 
 RANKINGS = pa.schema(
     [
-        ("dataset", pa.string()),
-        ("variant", pa.string()),
-        ("slice", pa.string()),
+        *_columns(pa.string(), "dataset", "variant", "slice"),
         ("metric", pa.string()),  # its label, without the estimator where estimators are ranked
         ("among", pa.string()),  # models, estimators, "models and estimators"
         ("model", pa.string()),  # whose estimators are ranked, else null
@@ -375,13 +348,7 @@ RANKINGS = pa.schema(
 
 ESTIMATOR_COMPARISONS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("variant", pa.string()),
-        ("slice", pa.string()),
-        ("metric", pa.string()),
-        ("a", pa.string()),
-        ("b", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "variant", "slice", "metric", "a", "b"),
         ("value_a", pa.float64()),
         ("value_b", pa.float64()),
         ("difference", pa.float64()),  # b minus a, in the same resamples of the same answers
@@ -415,11 +382,7 @@ MODALITY_COMPARISONS = pa.schema(
 
 CALIBRATOR_COMPARISONS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("variant", pa.string()),
-        ("slice", pa.string()),
-        ("metric", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "variant", "slice", "metric"),
         ("setting", pa.string()),  # the name of the spec's calibrators
         ("a", pa.string()),  # raw, a method, or METHOD/ESTIMATOR
         ("b", pa.string()),
@@ -437,10 +400,7 @@ CALIBRATOR_COMPARISONS = pa.schema(
 
 RECALIBRATED = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("variant", pa.string()),
-        ("sample_id", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "variant", "sample_id"),
         ("setting", pa.string()),  # the name of the spec's calibrators
         ("method", pa.string()),
         ("estimator", pa.string()),  # whose value was recalibrated; several combined: joined by +; null = the model's own confidence
@@ -474,9 +434,7 @@ CORRELATIONS = pa.schema(
         ("metric", pa.string()),  # what `studied` is set against, over the models of the spec
         ("studied", pa.string()),
         ("n_models", pa.int64()),
-        ("pearson", pa.float64()),
-        ("pearson_low", pa.float64()),
-        ("pearson_high", pa.float64()),
+        *_columns(pa.float64(), "pearson", "pearson_low", "pearson_high"),
         pa.field("pearson_p", pa.float64(), metadata=AS_GIVEN),
         ("spearman", pa.float64()),
         pa.field("spearman_p", pa.float64(), metadata=AS_GIVEN),
@@ -486,11 +444,7 @@ CORRELATIONS = pa.schema(
 RANK_STABILITY = pa.schema(
     [
         ("metric_a", pa.string()),  # what estimators are ranked by
-        ("model_a", pa.string()),
-        ("dataset_a", pa.string()),
-        ("metric_b", pa.string()),
-        ("model_b", pa.string()),
-        ("dataset_b", pa.string()),
+        *_columns(pa.string(), "model_a", "dataset_a", "metric_b", "model_b", "dataset_b"),
         ("n_estimators", pa.int64()),  # that have both values
         ("tau_b", pa.float64()),  # Kendall's, of the two rankings
         ("low", pa.float64()),
@@ -500,9 +454,7 @@ RANK_STABILITY = pa.schema(
 
 ATTRIBUTIONS = pa.schema(
     [
-        ("model", pa.string()),
-        ("dataset", pa.string()),
-        ("sample_id", pa.string()),
+        *_columns(pa.string(), "model", "dataset", "sample_id"),
         ("image", pa.float64()),  # probability, by a regression that saw nothing of the sample's group; null = not among the labels
         ("text", pa.float64()),
         ("cross", pa.float64()),
@@ -516,9 +468,7 @@ BLAMES = pa.schema(
         ("model", pa.string()),
         ("held_out", pa.string()),  # what was not seen of a labelled sample: its group, or its group and kind of damage
         ("n", pa.int64()),  # samples whose modality is known and that have an attribution
-        ("accuracy", pa.float64()),
-        ("accuracy_low", pa.float64()),
-        ("accuracy_high", pa.float64()),
+        *_columns(pa.float64(), "accuracy", "accuracy_low", "accuracy_high"),
         ("balanced_accuracy", pa.float64()),  # mean over modalities of the share that is right
         ("balanced_accuracy_low", pa.float64()),
         ("balanced_accuracy_high", pa.float64()),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from qualm.registry.sample import Sample
 
 MAX_LENGTH = 10_000
-"""Characters of an expression."""
 MAX_DEPTH = 50
 """Parentheses and `not` within each other."""
 FIELDS: dict[str, str] = {
@@ -36,8 +35,7 @@ FIELDS: dict[str, str] = {
 }
 """Fields of a sample that an expression can name, and the kind of their values.
 
-A key of `meta` is a text; it is read as a number where it is compared with one.
-"""
+A key of `meta` is a text; it is read as a number where it is compared with one."""
 META = "meta."
 _ANY_KIND = "any"
 _TEXT_OR_NAME = re.compile(r"""'[^']*'|"[^"]*"|\b[A-Za-z_]\w*(?:-\w+)+""", re.ASCII)

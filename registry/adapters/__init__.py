@@ -62,8 +62,7 @@ class AdapterContext:
 
     place: list[str] = field(default_factory=list)
     """Place of the current record ("FILE: line 3"), or empty. Readers of `_official` set it, for problems that the stage finds itself,
-    such as a duplicate id.
-    """
+    such as a duplicate id."""
 
     judged: bool = False
     """True if a judge decides from references which questions are answerable (`answerable_by`)."""

@@ -1,8 +1,4 @@
-"""Samples from tables of any origin, by the columns that a card names.
-
-What the adapters for data of one's own share (`coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of column to value, and
-`Columns` makes a sample of it.
-"""
+"""Samples from tables of any origin, by the columns that a card names: `Columns` makes a sample of a row, {column: value}."""
 
 import hashlib
 import json

@@ -11,15 +11,10 @@ from qualm.registry.formats.columnar import ColumnarError, class_names, read_row
 
 
 def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; counted from 0.
+    """Yield ("FILE: row 3", {column: value}) of a Parquet or Arrow file; else AdapterError.
 
-    A `ClassLabel` has its name, None for -1.
-
-    Args:
-        context: notes rows with an unknown class, and each row's place; None = such rows end the run.
-
-    Raises:
-        AdapterError: the file is damaged, lacks a column, has one twice, or unpacks to more than is read.
+    Rows are counted from 0. A `ClassLabel` has its name, None for -1. `context` notes rows with an unknown class, and each row's place;
+    without it such rows end the run.
     """
     context = context or AdapterContext(path.parent)
     try:

@@ -107,11 +107,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
 def check_marks(sample: Sample, n_images: int, listed: bool, where: str) -> Sample:
     """Return the sample, less the mark of a lone listed image; raise if its marks do not fit.
 
-    Args:
-        listed: the image was an item of a list, so that its mark says nothing.
-
-    Raises:
-        AdapterError: several images, and marks that are not one for each. A question without marks is right.
+    Of several images each has a mark, or none has. The mark of an image that is `listed`, the item of a list, says nothing.
     """
     if listed and n_images == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import check_image, read_rows
-from qualm.registry.sample import Image
+from qualm.registry.sample import Image, Sample
 
 POINTER = 64
 """An image cell of at most so many characters is the index of the row that has the image."""
@@ -20,7 +20,7 @@ class TablePictures:
 
     def __init__(self, path: Path, context: AdapterContext, expected: str) -> None:
         """Read the table once to note the indices that other rows give as their image."""
-        self.path, self._expected, self._sent = path, expected, context.sent
+        self.path, self._expected, self._context, self._sent = path, expected, context, context.sent
         self._silent = replace(context, bad=lambda error: None, place=[])
         self._pictures_by_row: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
@@ -53,8 +53,15 @@ class TablePictures:
             return image_id, None
         return image_id, Image(image_id, data, index)
 
-    def give(self, image: Image, where: str) -> Image:
+    def select(self, sample: Sample, index: str, image: Image | None, where: str) -> Iterator[Image | Sample]:
+        """Yield [image,] sample if the sample is selected, and the image of row `index` anyway if other rows point to it."""
+        if image is not None and index in self.pointed_at:
+            yield self.give(image, where)
+        yield from self._context.selected(sample, self.give, image, where)
+
+    def give(self, image: Image | None, where: str) -> Image:
         """Return `image` and record it as given; raise AdapterError if it is invalid."""
+        assert image is not None  # None for an image that was given before
         check_image(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image

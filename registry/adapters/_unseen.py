@@ -39,11 +39,7 @@ class Unseen:
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return the first of `names` not null, text or number, as text; None without one.
-
-        Raises:
-            AdapterError: the value is blank, or neither a text nor a number.
-        """
+        """Return the first of `names` not null as text; None without; else AdapterError."""
         name = self.field(names)
         if name is None:
             return None

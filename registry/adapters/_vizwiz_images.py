@@ -66,7 +66,9 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
     alike = _match_by_hash(folder, [name for name in aside if f"images/{name}" in files], unused, progress)
     names |= alike
     aside = {name: why for name, why in aside.items() if name not in alike}
-    return _files(names, aside), _counts(records, by_text, alike, aside)
+    tables = {NAMES: names, ASIDE: {name: f"{kind}: {reason}" for name, (kind, reason) in aside.items()}}
+    texts = {file: json.dumps(table, indent=1, sort_keys=True) + "\n" for file, table in tables.items()}
+    return texts, _counts(records, by_text, alike, aside)
 
 
 def _annotated(folder: Path, files: Collection[str]) -> Iterator[tuple[str, Key]]:
@@ -137,11 +139,6 @@ def _hashes(folder: Path, places: list[str], progress: Callable[[str], None]) ->
         progress(place)
         found.append(perceptual_hash((folder / place).read_bytes()))
     return np.array([value or 0 for value in found], np.uint64), np.array([value is not None for value in found], bool)
-
-
-def _files(names: Mapping[str, str], aside: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    tables = {NAMES: names, ASIDE: {name: f"{kind}: {reason}" for name, (kind, reason) in aside.items()}}
-    return {file: json.dumps(table, indent=1, sort_keys=True) + "\n" for file, table in tables.items()}
 
 
 def _counts(records: Collection[str], by_text: int, alike: Mapping[str, str], aside: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -1,7 +1,4 @@
-"""VQA's questions and people's answers, joined by question id (VQA v1 and v2).
-
-Lost without it: two readers that hold half a million annotations in memory, or take it for granted that both files are in one order.
-"""
+"""VQA's questions and people's answers, joined by question id (VQA v1 and v2); both files need not be in one order."""
 
 from collections.abc import Iterator
 from pathlib import Path

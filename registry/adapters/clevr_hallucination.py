@@ -61,7 +61,11 @@ def clevr_hallucination(
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
     part = split or ("val" if context.source else "test")
-    scenes = _official(context, part) if context.source else _draw_scenes(context, level, part, SCENES_PER_QUESTION * per_type)
+    drawn = (
+        _SceneImage(make_scene(context.seed, level, part, i), f"{level}{context.seed}-{part}-{i:06d}", context, part)
+        for i in range(SCENES_PER_QUESTION * per_type)
+    )
+    scenes = _official(context, part) if context.source else drawn
     counts = dict.fromkeys(chosen, 0)
     with ScenesFile(context.folder / "scenes", part) as file:
         n_scenes = 0
@@ -105,11 +109,6 @@ def _official(context: AdapterContext, split: str) -> Iterator[_SceneImage]:
             yield _SceneImage(scene, scene["image_filename"].rpartition(".")[0], context, split)
     except ScenesFileError as error:
         raise AdapterError(str(error)) from error
-
-
-def _draw_scenes(context: AdapterContext, level: str, split: str, most: int) -> Iterator[_SceneImage]:
-    for index in range(most):
-        yield _SceneImage(make_scene(context.seed, level, split, index), f"{level}{context.seed}-{split}-{index:06d}", context, split)
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal
@@ -80,25 +81,18 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
     labelled = split in LABELLED
     require_record(record, KEYS if labelled else BARE, where, others=OPTIONAL_KEYS if labelled else (*KEYS, *OPTIONAL_KEYS))
     image_id = require_text(record, "imageId", where)
-    same: dict[str, Any] = {
-        "sample_id": key,
-        "question": require_text(record, "question", where),
-        "image_id": image_id,
-        "split": split,
-        "source": "gqa",
-        "group": image_id,
-    }
+    question = require_text(record, "question", where)
+    sample = Sample(key, question, image_id, split=split, source="gqa", group=image_id)
     if not labelled:
-        return Sample(**same)
+        return sample
     types = require_record(record["types"], ("structural", "semantic", "detailed"), f"{where}: types", others=())
     if types["structural"] not in STRUCTURAL:
         raise AdapterError(f"{where}: types.structural: expected one of {', '.join(STRUCTURAL)}, got {types['structural']!r:.60}")
     meta = {name: str(value) for name, value in types.items()}
     meta["answer_kind"] = "open" if types["structural"] == "query" else "binary"
-    answer = require_text(record, "answer", where)
-    return Sample(
-        **same, references=(answer,), category=types["structural"], meta=meta | {"full_answer": require_text(record, "fullAnswer", where)}
-    )
+    references = (require_text(record, "answer", where),)
+    meta["full_answer"] = require_text(record, "fullAnswer", where)
+    return replace(sample, references=references, category=types["structural"], meta=meta)
 
 
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:

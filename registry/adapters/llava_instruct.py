@@ -52,12 +52,9 @@ def llava_instruct(
 
 
 def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
-    """Return {(COCO image number, lower-case first line)} of LLaVA's questions on COCO.
+    """Return {(COCO image number, lower-case first line)} of LLaVA's questions; or AdapterError.
 
     LLaVA puts how to answer ("using a single word or phrase") on the next line.
-
-    Raises:
-        AdapterError: the file is missing or is not LLaVA's.
     """
     questions: set[tuple[int, str]] = set()
     for where, record in read_records(entry / FILE, "LLaVA's conversations"):

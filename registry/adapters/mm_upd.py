@@ -50,9 +50,7 @@ def mm_upd(
             with context.record():
                 image_id, image = pictures.read(row["index"], row["image"], where)
                 sample = _sample(row, part, image_id, where)
-                if image is not None and row["index"] in pictures.pointed_at:
-                    yield pictures.give(image, where)
-                yield from context.selected(sample, pictures.give, image, where)
+                yield from pictures.select(sample, row["index"], image, where)
 
 
 def _sample(row: dict[str, str], part: str, image_id: str, where: str) -> Sample:

@@ -14,7 +14,6 @@ TABLE_NAME = "a table of MMBench"
 META = ["rotation", "base_index", "options", "l2-category", "hint"]
 LETTERS = "ABCD"
 MAX_INDEX_DIGITS = 18
-"""The most digits that an index has."""
 KEYS = ("index", "question", "A", "B", "category", "image")
 OPTIONAL_COLUMNS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
 
@@ -71,7 +70,7 @@ def _sample(row: dict[str, str], where: str) -> Sample:
         sample_id=index,
         question=f"{row['hint']}\n{row['question']}" if row.get("hint") else row["question"],
         choices=options,
-        answer_index=_answer(row, options, where),
+        answer_index=LETTERS.index(require_choice(row, "answer", LETTERS[: len(options)], where)) if "answer" in row else None,
         category=row["category"],
         split=row.get("split") or "test",
         source="mmbench",
@@ -86,9 +85,3 @@ def _options(row: dict[str, str], where: str) -> tuple[str, ...]:
     if n < 2 or any(cells[n:]):
         raise AdapterError(f"{where}: A to D: expected two to four options without a gap, got {cells!r:.120}")
     return tuple(cells[:n])
-
-
-def _answer(row: dict[str, str], options: tuple[str, ...], where: str) -> int | None:
-    if "answer" not in row:
-        return None
-    return LETTERS.index(require_choice(row, "answer", LETTERS[: len(options)], where))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -136,8 +136,8 @@ def _samples(
             if not item.harmless:
                 bad_rows.append(item)
             continue
-        if item.draw > 0:
-            continue  # another answer to a question that has been met
+        if item.draw > 0:  # another answer to a question that has been met
+            continue
         if item.id in ids or item.id in unclear:
             bad_rows.append(Fault(item.where, "an id that occurs twice" + ", with other questions" * (item.id in unclear), item.id))
             continue
@@ -228,11 +228,8 @@ class _Pictures:
 
     table: Path | None
     needed: bool
-
-    def __post_init__(self) -> None:
-        self.owner: dict[str, str | None] = {}
-        """Sample -> its `image_id`."""
-        self.faults: list[Fault] = []
+    owner: dict[str, str | None] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
 
     def all(self) -> Iterator[Image]:
         if self.table is None or not self.needed:
@@ -248,13 +245,9 @@ class _Pictures:
                 images = [replace(image, path=f"{image.image_id}.png") for image in _named_images(picture.index, picture.data)]
                 self.owner[picture.id] = with_picture[picture.index] = image_id_of([image.image_id for image in images])
                 yield from images
-        self._point(pointers, with_picture)
-
-    def _point(self, pointers: Mapping[str, str], with_picture: Mapping[str, str | None]) -> None:
         for name, pointer in pointers.items():
             if pointer in with_picture:
                 self.owner[name] = with_picture[pointer]
             else:
-                assert self.table is not None
                 what = f"row {name} points to row {pointer}, which has none"
                 self.faults.append(Fault(self.table.name, "no usable image", what))

@@ -1,6 +1,7 @@
 """VizWiz-VQA: photographs and questions of blind people, ten answers each. Gurari et al., 2018 (CVPR)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,22 +39,16 @@ def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = 
 
 def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
     image_id = Path(require_text(record, "image", where)).stem
-    same: dict[str, Any] = {
-        "sample_id": image_id,
-        "question": require_text(record, "question", where),
-        "image_id": image_id,
-        "split": split,
-        "source": "vizwiz",
-        "group": image_id,
-    }
+    question = require_text(record, "question", where)
+    sample = Sample(image_id, question, image_id, split=split, source="vizwiz", group=image_id)
     if split == "test":
-        return Sample(**same)
+        return sample
     kind = require_choice(record, "answer_type", TYPES, where)
     if record["answerable"] not in (0, 1):
         raise AdapterError(f"{where}: answerable: expected 0 or 1, got {record['answerable']!r:.60}")
     answers = _answers(record["answers"], where)
-    return Sample(
-        **same,
+    return replace(
+        sample,
         references=answers,
         category=TYPES[kind],
         answerable=record["answerable"] == 1,

@@ -61,7 +61,7 @@ def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample
         answer_index=answer_index(record),
         category=meta.get("category") or meta.get("situation") or meta.get("dimension") or "",
         source=f"vlm_uncertainty_bench/{dataset}",
-        group=_group(record, dataset),
+        group=question_of(str(record["id"])) if dataset == "mmbench" and isinstance(record["id"], int) else meta.get("image_path", ""),
         meta=meta,
     )
 
@@ -75,14 +75,6 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
     if isinstance(record.get("image_path"), str):
         meta["image_path"] = record["image_path"]
     return meta
-
-
-def _group(record: dict[str, Any], dataset: str) -> str:
-    """Return a question's group: for MMBench its unrotated id, else its image path or ""."""
-    if dataset == "mmbench" and isinstance(record["id"], int):
-        return question_of(str(record["id"]))
-    path = record.get("image_path")
-    return path if isinstance(path, str) else ""
 
 
 def _image(source: Path, record: dict[str, Any]) -> Image | None:

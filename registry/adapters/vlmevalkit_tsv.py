@@ -8,7 +8,7 @@ from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
-from qualm.registry.adapters._official import read_image, read_rows
+from qualm.registry.adapters._official import read_rows, select
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
 from qualm.registry.recordings.vlmevalkit import question_of
@@ -47,7 +47,8 @@ def vlmevalkit_tsv(
     """
     source = context.need_source("vlmevalkit_tsv")
     for split, prefix, path in files_by_split(source, files):
-        columns, pictures = _columns(path, kind, meta), _pictures(path, context)
+        head = next(read_rows(path, TABLE_NAME, ("index", "question")), (str(path), dict[str, str]()))[1]
+        columns, pictures = _columns(path, head, kind, meta), TablePictures(path, context, TABLE_NAME) if "image" in head else None
         for where, cells in read_rows(path, TABLE_NAME, context=context):
             row = {name: unescape_formula(cell) for name, cell in cells.items()} if EXPORT_COLUMN in cells else cells
             with context.record():
@@ -61,21 +62,15 @@ def vlmevalkit_tsv(
                 else:
                     raise AdapterError(f"{where}: no image; expected a column `image` (base64) or `image_path`")
                 group = prefix + question_of(row["index"]) if columns.choices else image_id
-                sample = replace(sample, image_id=image_id, group=group, question=_with_hint(row, sample.question))
+                question = f"{row['hint']}\n{sample.question}" if row.get("hint") else sample.question
+                sample = replace(sample, image_id=image_id, group=group, question=question)
                 if pictures is None:
-                    yield from context.selected(sample, read_image, source, (image_path(images, split, name),), image_id, where)
-                    continue
-                if image is not None and row["index"] in pictures.pointed_at:
-                    yield pictures.give(image, where)
-                yield from context.selected(sample, pictures.give, image, where)
+                    yield from select(context, sample, (image_path(images, split, name),), where)
+                else:
+                    yield from pictures.select(sample, row["index"], image, where)
 
 
-def _head(path: Path) -> Collection[str]:
-    return next(read_rows(path, TABLE_NAME, ("index", "question")), (str(path), dict[str, str]()))[1]
-
-
-def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
-    there = _head(path)
+def _columns(path: Path, there: Collection[str], kind: str, meta: Sequence[str]) -> Columns:
     letters = [c for c in LETTERS if c in there] if kind != "open" and {"A", "B"} <= set(there) else []
     if kind == "multiple_choice" and not letters:
         raise AdapterError(f"{path}: kind: multiple_choice: expected the columns A and B; there are: {', '.join(there)}")
@@ -89,15 +84,6 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
         category="category" if "category" in there else None,
         meta=[*(["l2-category"] if "l2-category" in there else []), *meta],
     )
-
-
-def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
-    """Return a reader of the images in a table's cells; None if no column `image`."""
-    return TablePictures(path, context, TABLE_NAME) if "image" in _head(path) else None
-
-
-def _with_hint(row: dict[str, str], question: str) -> str:
-    return f"{row['hint']}\n{question}" if row.get("hint") else question
 
 
 def _single_path(cell: str, where: str) -> str:

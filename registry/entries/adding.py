@@ -19,12 +19,13 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
+import yaml
+
 from qualm.registry.adapters import AdapterError, DerivedFiles
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
-from qualm.registry.entries.growth import Recount, parse_card, recounts, rewrite_counts
-from qualm.registry.entries.layout import Inspection, inspect, is_named, map_in_order
+from qualm.registry.entries.layout import Inspection, Recount, inspect, is_named, map_in_order, recounts, rewrite_counts
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.plugins.imports import PROJECT
 from qualm.registry.plugins.registry import get
@@ -127,7 +128,7 @@ def add(
             if not (new_version and changes):
                 raise AddError(*inspection.problems, excusable=inspection.excusable, recounts=changes)
             rewritten[path] = _recounted(path, changes)
-            card = parse_card(rewritten[path])
+            card = Card.model_validate(yaml.safe_load(rewritten[path]))
             inspection = check(card)
             if inspection.problems:
                 raise AddError(*inspection.problems, excusable=inspection.excusable)

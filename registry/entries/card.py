@@ -34,7 +34,6 @@ SLUG_RULE = "lower-case letters, digits, '-' and '_', beginning with a letter or
 
 Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "csv", "image", "text", "zip", "any"]
 
-
 Rai = Literal[
     "dataCollection", "dataCollectionType", "dataCollectionMissingData", "dataCollectionRawData", "dataCollectionTimeframe",
     "dataImputationProtocol", "dataManipulationProtocol", "dataPreprocessingProtocol", "dataAnnotationProtocol", "dataAnnotationPlatform",

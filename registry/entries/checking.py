@@ -9,7 +9,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
 from qualm.registry.entries.card import Card, CardError
-from qualm.registry.entries.entries import Entry, EntryError, Verdict, entries, find, verify
+from qualm.registry.entries.entries import EntryError, Verdict, entries, find, verify
 from qualm.registry.plugins.registry import REQUIRED, get, load
 from qualm.registry.sample import Image
 from qualm.registry.system.dvc_files import RecordedOutput, locked_outputs
@@ -24,25 +24,20 @@ class Checked:
     """Result of `check_records`: samples per split, images, problems, notes."""
 
     splits: Counter[str] = field(default_factory=Counter)
-    """Split -> good samples."""
     images: int = 0
     problems: list[str] = field(default_factory=list)
     """Problems of single records with file and line, then the problem that ended the reading, if any. Includes missing parts that stop no
-    stage, such as reference options and images of a log, with what to add.
-    """
+    stage, such as reference options and images of a log, with what to add."""
     notes: list[str] = field(default_factory=list)
     """Counted changes to what models are shown that are no problem."""
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:
-    """Read all that an adapter yields; return counts and every problem, store nothing.
+    """Read all that an adapter yields; return counts and every problem; else CardError.
 
     Args:
         source: the official files; None for a generator.
         args: others, before the card's.
-
-    Raises:
-        CardError: no adapter, a missing argument, or no folder of files.
     """
     if card.adapter is None:
         raise CardError(f"'{card.name}' has no adapter; missing: {card.missing or 'a model and reviews have no records'}")
@@ -102,19 +97,14 @@ def _unanswered(sample_ids: Sequence[str], total: int) -> str:
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:
-    chosen = (
-        [find(root, n) for n in names if not n.startswith("results/")]
-        if names
-        else [e for e in entries(root) if e.where in ("here", "broken")]
-    )
-    return {entry.name: _with_objects(entry) for entry in chosen}
-
-
-def _with_objects(entry: Entry) -> Verdict:
-    verdict = verify(entry)
-    record = RecordedOutput(entry.path.relative_to(entry.root).as_posix(), entry.md5) if entry.md5 else None
-    objects = _objects(entry.root, record) if record else ()
-    return replace(verdict, problems=(*verdict.problems, *objects))
+    named = (find(root, n) for n in names or () if not n.startswith("results/"))
+    verdicts = {}
+    for entry in named if names else (e for e in entries(root) if e.where in ("here", "broken")):
+        verdict = verify(entry)
+        record = RecordedOutput(entry.path.relative_to(entry.root).as_posix(), entry.md5) if entry.md5 else None
+        objects = _objects(entry.root, record) if record else ()
+        verdicts[entry.name] = replace(verdict, problems=(*verdict.problems, *objects))
+    return verdicts
 
 
 def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
@@ -129,11 +119,7 @@ def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
     """Return {"results/SPEC": verdict} of `names`, or all; `aside` moves damaged files away.
 
-    Args:
-        names: what was asked for; names of entries among them are left alone.
-
-    Raises:
-        EntryError: no dvc.lock records such results.
+    Names of entries are left alone. Raise EntryError if no dvc.lock records such results.
     """
     recorded = recorded_results(root)
     folders = [n.rstrip("/") for n in names or () if n.startswith("results/")]

@@ -3,8 +3,6 @@
 Importing this module loads neither DVC nor pyarrow; each command loads what it needs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

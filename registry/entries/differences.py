@@ -61,7 +61,6 @@ class VersionDifferences:
     samples: Changes | None
     """None where nothing reads samples from these files."""
     why: str = ""
-    """Why there are none."""
 
 
 def compare(

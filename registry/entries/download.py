@@ -138,10 +138,7 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
     """Request a file, writing it to `target`; return None if complete, else seconds to wait.
 
-    0 stands for the usual delay.
-
-    Raises:
-        FetchError: the server refuses, or sends more than was announced.
+    0 stands for the usual delay. Raise FetchError if the server refuses, or sends more than was announced.
     """
     part, tag = target.with_name(target.name + PART), target.with_name(target.name + TAG)
     begun, validator = _partial_state(file, part, tag)

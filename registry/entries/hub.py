@@ -35,7 +35,6 @@ class Listing:
     commit: str
     files: list[RemoteFile]
     others: int
-    """Number of other files in the repository."""
     licence: str
     """Licence stated on the repository's page; empty if none."""
     gated: bool

@@ -45,7 +45,6 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 HEAD = 200
 """Records that are looked at."""
 MAX_FILES = 1_000_000
-"""Files that are listed."""
 PROBED = 20
 """Images of each split that are looked for."""
 MAX_TEXTS_PER_LIST = 10
@@ -129,11 +128,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted relative paths of a folder's files at any depth, no links or junk.
-
-    Raises:
-        NewCardError: more than `MAX_FILES` files.
-    """
+    """Return the sorted paths of a folder's files, no links or junk; NewCardError for too many."""
     paths: list[str] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in JUNK and not os.path.islink(f"{parent}/{f}")]  # noqa: PTH114 - of a million
@@ -326,9 +321,8 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
 def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the column or dotted field for parameter `key`; None if none fits.
 
-    `lower` is {lower-case name: column}.
-
-    Columns with one of the parameter's usual names come first, then fields of such columns, then fields of any column.
+    `lower` is {lower-case name: column}. Columns with one of the parameter's usual names come first, then fields of such columns, then
+    fields of any column.
     """
     usual_names = NAMES[key]
     of_others = {name for other, names in NAMES.items() if other != key for name in names} - set(usual_names) | set(LISTS)

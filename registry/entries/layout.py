@@ -1,6 +1,7 @@
-"""Comparison of a folder of official files with its card: every problem at once."""
+"""Comparison of a folder of official files with its card: every problem at once, and new counts where your own data grew."""
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
 
 from qualm.registry.entries.card import Card, Files
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.machine import usable_cores
+from qualm.registry.system import textfiles
 from qualm.registry.system.dvc_objects import is_cached
 from qualm.registry.system.file_names import missing_shards
 from qualm.registry.text import quoted
@@ -227,3 +231,66 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
         while some := list(islice(waiting, MAX_QUEUED)):
             yield from pool.map(function, some)
+
+
+MARK = "# Written by `qualm data new`"
+"""The first words of a card of one's own; the counts of other cards are those of a release."""
+
+
+@dataclass(frozen=True)
+class Recount:
+    """A count on a card (files, or records of a split), before and now."""
+
+    what: str
+    """The pattern of `layout`, or the name of a split."""
+    before: int
+    now: int
+    split: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.before:,} {'records' if self.split else 'files'} before, {self.now:,} now"
+
+
+def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
+    """Return the changed counts of a user's card; [] if anything else differs too."""
+    if not textfiles.is_file(path) or not textfiles.read_text(path).startswith(MARK):
+        return []
+    layout = tuple(rule.model_copy(update={"count": None}) for rule in card.layout)
+    splits = {name: split.model_copy(update={"records": None}) for name, split in card.splits.items()}
+    there = inspect(folder, card.model_copy(update={"layout": layout, "splits": splits}))
+    if there.problems:
+        return []
+    files = ((rule, sum(matches(rule.files, name) for name in there.files)) for rule in card.layout)
+    changes = [Recount(rule.files, rule.count, n) for rule, n in files if rule.count not in (None, n)]
+    for name, split in card.splits.items():
+        records = set(there.splits.get(name, []))
+        if split.records is None or records <= {split.records}:
+            continue
+        if len(records) > 1:  # no count fits each file of the split
+            return []
+        changes.append(Recount(name, split.records, records.pop(), split=True))
+    return changes
+
+
+def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
+    """Return a card's text with the new counts; None if they cannot be replaced."""
+    expected = _counted(yaml.safe_load(text), changes)
+    for change in changes:
+        key, name = ("records", change.what) if change.split else ("count", change.what)
+        opening = rf"^  {_yaml_pattern(name)}: \{{" if change.split else rf"^  - \{{files: {_yaml_pattern(name)},"
+        text = re.sub(rf"({opening}.*\b{key}: ){change.before}\b", rf"\g<1>{change.now}", text, count=1, flags=re.MULTILINE)
+    return text if yaml.safe_load(text) == expected else None
+
+
+def _yaml_pattern(name: str) -> str:
+    """Return a regular expression for `name` in YAML, quoted or bare."""
+    return f"(?:{re.escape(json.dumps(name, ensure_ascii=False))}|{re.escape(name)})"
+
+
+def _counted(card: dict[str, Any], changes: list[Recount]) -> dict[str, Any]:
+    for change in changes:
+        if change.split:
+            card["splits"][change.what]["records"] = change.now
+        else:
+            next(rule for rule in card["layout"] if rule["files"] == change.what)["count"] = change.now
+    return card

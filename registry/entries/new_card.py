@@ -46,11 +46,7 @@ class SamplePreview:
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """Ask about the adapter's arguments; return the proposed ones with the answers put in.
-
-    Raises:
-        NewCardError: an answer does not name a column, or is of another type.
-    """
+    """Ask about the proposed arguments; return them with the answers; else NewCardError."""
     plugin = get("datasets", proposal.adapter)
     helps = _helps(plugin)
     args = dict(proposal.args)
@@ -245,7 +241,9 @@ def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[di
         yield {}
     naming = required if len(required) == 1 else ["task"] if not required and "task" in parameters else []
     for name in naming:
-        yield from ({name: part} for part in dict.fromkeys([*_tasks(entry.path), *_stems(entry.path)]))
+        files = (PurePosixPath(file) for file in list_names(entry.path))
+        stems = sorted({file.stem for file in files if not is_image_name(file.name)})
+        yield from ({name: part} for part in dict.fromkeys([*_tasks(entry.path), *stems]))
 
 
 def _tasks(folder: Path) -> list[str]:
@@ -256,8 +254,3 @@ def _tasks(folder: Path) -> list[str]:
         return [task_of(part, None) for part in find_parts(folder)]
     except RecordingError:
         return []
-
-
-def _stems(folder: Path) -> list[str]:
-    names = (PurePosixPath(name) for name in list_names(folder))
-    return sorted({name.stem for name in names if not is_image_name(name.name)})

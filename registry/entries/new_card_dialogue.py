@@ -42,7 +42,7 @@ def new_card(
         print(f"  {_one_line(column)}: {example}")
     proposal.args |= _options(proposal.adapter, assignments)
     asks = not yes and sys.stdin.isatty()
-    ask: Ask = _ask if asks else _take
+    ask: Ask = _ask if asks else lambda what, proposed, help: proposed
     args = ask_mapping(proposal, ask)
     facts = {key: about.get(key) or ask(key, "", help) for key, help in DESCRIPTIONS.items()}
     for number, preview in enumerate(try_out(folder, proposal.adapter, args), 1):
@@ -60,10 +60,6 @@ def _options(adapter: str, assignments: Sequence[str]) -> dict[str, Any]:
         return parse_options(get("datasets", adapter), assignments)
     except PluginError as error:
         raise NewCardError(str(error)) from None
-
-
-def _take(what: str, proposed: str, help: str) -> str:
-    return proposed
 
 
 def _ask(what: str, proposed: str, help: str) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from qualm.registry.entries.adding import Added, Progress
-    from qualm.registry.entries.card import Fetch
     from qualm.registry.entries.differences import VersionDifferences
     from qualm.registry.entries.entries import Entry, Verdict
     from qualm.registry.entries.versions import Version
@@ -61,7 +60,9 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "source", card.source
         yield "licence", card.licence
         if card.fetch:
-            yield "fetch", _address(card.fetch)
+            hub = [f"hub:{card.fetch.repo} at {card.fetch.revision or 'main'}"] if card.fetch.repo else []
+            asks = (say.ASKS_TERMS if card.fetch.terms else "") + ("" if card.fetch.verified else say.ADDRESSES_NOT_TRIED)
+            yield "fetch", ", ".join([*hub, *(address.url for address in card.fetch.urls.values())]) + asks
         if card.scoring:
             yield "format", card.formats
             yield "scoring", " ".join(card.scoring.split())
@@ -72,13 +73,6 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "where", entry.where
     if entry.skipped:
         yield "in part", say.NUMBERS_OF_WHOLE.format(meaning=say.IN_PART)
-
-
-def _address(fetch: Fetch) -> str:
-    hub = [f"hub:{fetch.repo} at {fetch.revision or 'main'}"] if fetch.repo else []
-    asks = say.ASKS_TERMS if fetch.terms else ""
-    asks += "" if fetch.verified else say.ADDRESSES_NOT_TRIED
-    return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
 
 def print_entries(rows: list[dict[str, Any]]) -> None:

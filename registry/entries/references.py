@@ -120,10 +120,9 @@ def _end(text: str, body: int, opening: str) -> int | None:
     Braces count everywhere, parentheses only outside braces and quotes.
     """
     for place, depth, quoted in _depths(text, body):
-        if text[place] == _CLOSES[opening] and (depth == -1 if opening == "{" else depth == 0 and not quoted):
-            return place + 1
-        if depth < 0:
-            return None
+        closes = text[place] == _CLOSES[opening] and (depth == -1 if opening == "{" else depth == 0 and not quoted)
+        if closes or depth < 0:
+            return place + 1 if closes else None
     return None
 
 

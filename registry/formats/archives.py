@@ -1,7 +1,4 @@
-"""Unpacking of untrusted archives: nothing outside the folder, no links, no bombs.
-
-A zip with `../` in a name writes where it likes if one lets it; one of 40 KB can unpack to 5 GB.
-"""
+"""Unpacking of untrusted archives: nothing outside the folder, no links, no bombs."""
 
 import lzma
 import shutil
@@ -25,7 +22,6 @@ _IF_TRUSTED = ": if you trust it, unpack it yourself and give the folder"
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
 )  # fmt: skip
-"""Exceptions of unpacking a damaged or unknown archive."""
 
 
 class ArchiveError(Exception):

@@ -1,7 +1,4 @@
-"""Checks of a file: complete, of the format of its name, and its number of records.
-
-A failed download often leaves something: a login page saved as JSON, a Git LFS pointer, a truncated file.
-"""
+"""Checks of a file: complete, of the format of its name, and its number of records."""
 
 import codecs
 import stat
@@ -58,6 +55,8 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
         _check_head(head, form)
         records: int | None = _CHECKS[form](path)
         return records
+    except (ArchiveError, ColumnarError, JsonStreamError) as error:
+        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}") from error
 
@@ -82,10 +81,7 @@ def _json(path: Path) -> int | None:
 
 def _jsonl(path: Path) -> int:
     bad = _BadLines()
-    try:
-        good = sum(1 for _ in lines(path, lambda error: bad.add(str(error).removeprefix(f"{path}: "))))
-    except JsonStreamError as error:
-        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
+    good = sum(1 for _ in lines(path, lambda error: bad.add(str(error).removeprefix(f"{path}: "))))
     bad.raise_if_any(good + bad.number, "where the last is bad the file may be cut short, fetch it again")
     return good
 
@@ -135,13 +131,6 @@ def _parquet(path: Path) -> int:
             return records
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"truncated or corrupt Parquet ({error}); fetch it again") from error
-
-
-def _arrow(path: Path) -> int:
-    try:
-        return sum(1 for _ in read_rows(path))
-    except ColumnarError as error:
-        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
 
 
 def _csv(path: Path) -> int:
@@ -203,22 +192,15 @@ def _text(path: Path) -> int:
     return lines + (last != "\n")
 
 
-def _zip(path: Path) -> int:
-    try:
-        return check_zip(path)
-    except ArchiveError as error:
-        raise FormatError(str(error)) from error
-
-
 _CHECKS: dict[str, Callable[[Path], Any]] = {
     "json": _json,
     "jsonl": _jsonl,
     "pickle": _pickle,
     "safetensors": _safetensors,
     "parquet": _parquet,
-    "arrow": _arrow,
+    "arrow": lambda path: sum(1 for _ in read_rows(path)),
     "csv": _csv,
     "image": _image,
     "text": _text,
-    "zip": _zip,
+    "zip": check_zip,
 }

@@ -6,8 +6,6 @@ a browser shows them; films are decoded by PyAV (extra `video`); both come out a
 their names, numbers in them read as numbers, and stay the files that they are.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator
@@ -21,7 +19,6 @@ MAX_FRAMES = 100_000
 MAX_ANIMATED = 5_000
 """Most frames of an animated image, whose frames are composed one after another."""
 MAX_PIXELS = 40_000_000
-"""Most pixels of one frame."""
 FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 

@@ -97,9 +97,6 @@ def count(path: Path) -> int | None:
 
     Records are items of a list, lines of JSON Lines, or of an object the items of its longest list; without lists, its members where each
     is an object (questions by id).
-
-    Raises:
-        JsonStreamError: it is truncated, or not JSON.
     """
     begins = first_byte(path)
     if begins == b"{" and _has_lines(path):
@@ -180,11 +177,7 @@ def first_byte(path: Path) -> bytes:
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) of non-empty JSON lines; invalid ones go to `bad`, or raise.
 
-    Args:
-        bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
-
-    Raises:
-        JsonStreamError: a line is longer than any is read.
+    Lines that are no JSON or have half of a surrogate pair are invalid. A line that is too long always raises JsonStreamError.
     """
     with path.open("rb") as handle:
         for number, line in enumerate(iter(lambda: handle.readline(MAX_LENGTH + 1), b""), 1):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 MAX_PIXELS = 90_000_000
 """Pixels of which a file is read to its end, four bytes each at most; a JPEG's count at the smallest of its scales."""
 
-
 HASHED = (64, 64)
 """Least size at which a JPEG is decoded for its hash, which looks at 32 x 32 pixels."""
 

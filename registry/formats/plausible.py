@@ -25,7 +25,6 @@ RULED_OUT = -10_000.0
 ROUNDING_TOLERANCE = 1e-5
 """Largest excess of a probability or log-probability that counts as rounding and is removed."""
 SUM_TOLERANCE = 1e-2
-"""Tolerance of a sum over many alternatives."""
 
 
 class ImplausibleReason(str):

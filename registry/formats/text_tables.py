@@ -12,7 +12,6 @@ from qualm.registry.system.textfiles import is_file
 MAX_CELL = 64 * 2**20
 """The longest cell, and line, that is read, in characters: an image of 48 MB in base64."""
 
-
 EXPORT_COLUMN = "sample_id"
 """A column that tables have which we exported: in those, cells are read as `unescape_formula`."""
 

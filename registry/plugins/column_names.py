@@ -11,24 +11,21 @@ DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropie
 
 UNDER = {"draw_texts_under_": "text", "draw_logprobs_under_": "token_logprobs"}
 """Prefixes of columns of answers sampled under perturbations -> the column of GENERATIONS. The variants follow the prefix: `all`, a
-perturbation (`blur`: at all its strengths) or one variant (`blur@radius=2`).
-"""
+perturbation (`blur`: at all its strengths) or one variant (`blur@radius=2`)."""
 
 QUESTION = "question"
 """The sample's question, without perturbations."""
 
 CHOICES = "choices"
 """A judge with a parameter of this name rates multiple-choice questions that are answered in words; open ones too if its file has
-`READS = ["open", "choices"]`.
-"""
+`READS = ["open", "choices"]`."""
 
 IN_WORDS = "in_words"
 """Signal of a model without option logits: it answers multiple-choice questions in words, which a judge reads."""
 
 RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
 """Prefixes of metric columns: `rated_by_JUDGE` holds a judge's ratings, `marked_by_JUDGE/NAME` one of its marks. Without a label
-(`rated_by_`, `marked_by_/NAME`) the judge is the one whose ratings are scored.
-"""
+(`rated_by_`, `marked_by_/NAME`) the judge is the one whose ratings are scored."""
 
 GROUP_OF, CODE_OF = "group_of_", "code_of_"
 """Prefixes of metric columns that number the values of a sample field: groups of dependent rows, and categories."""
@@ -52,10 +49,8 @@ LABELLED = "labelled"
 """The column that is 1 for answers that people rated."""
 
 SAMPLED_COLUMNS = frozenset({"sampled_correct", "sampling_variance"})
-"""Columns of sampled answers' ratings."""
 
 SET_COLUMNS = frozenset({"covered", "set_size"})
-"""Columns of conformal sets."""
 
 
 def of_estimators() -> tuple[frozenset[str], tuple[str, ...]]:

@@ -22,12 +22,9 @@ PACKAGES = ("qualm.registry", "qualm.runners")
 """Our packages whose files count; the compiler makes pipelines but no results."""
 
 Facts = tuple[tuple[str, ...], tuple[str, ...]]
-"""Imports of a module, and its assets."""
 
 IMPORTERS = ("import_module", "__import__")
-"""Functions that import by name."""
 STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""Nodes in which an import statement may occur."""
 
 EXECUTION = frozenset(
     {

@@ -26,12 +26,10 @@ GRADIENT, EVIDENCE = "gradient", "evidence"
 """Kinds; all but INFORMATION are words of a model's GIVES."""
 KINDS = (HIDDEN, ATTENTION, INFORMATION, GRADIENT, EVIDENCE, ENDS)
 DRAWN_BY = "draw_"
-"""Prefix of columns of sampled answers."""
 PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN = "prompt_last", "image_last", "image_mean", "answer_last", "answer_mean"
 PLACES = (PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN)
 """The prompt's last token; the image's last token, and the mean of its tokens; of the answer's tokens that the model reads while it
-answers (all but the last, which is the end of sequence unless the answer was cut short) the last one, and their mean.
-"""
+answers (all but the last, which is the end of sequence unless the answer was cut short) the last one, and their mean."""
 OF_PROMPT = frozenset({PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN})
 PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY = "previous", "image_share", "image_entropy"
 LOOKS = (PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY)

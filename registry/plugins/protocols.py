@@ -542,8 +542,7 @@ class Export(Plugin, Protocol):
 
     OF: Literal["datasets", "answers", "results", "runs"] = "answers"
     """Content that it writes. `datasets` receives `context.datasets` and no parts. `results` and `runs` receive `context.results`; `runs`
-    is also possible for a spec without metrics that trains models.
-    """
+    is also possible for a spec without metrics that trains models."""
 
     def __call__(self, context: Any) -> None: ...
 

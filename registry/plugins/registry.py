@@ -50,7 +50,6 @@ COMMANDS = ("exports",)
 """Kinds that a command names, not a spec."""
 
 PROMPTS = "specs/prompts"
-"""Folder of prompts that are not part of the code."""
 
 DVC_IGNORES = frozenset({"size", "nfiles"})
 """Keys that DVC leaves out of its run cache: a parameter with such a name would restore wrong results."""
@@ -59,7 +58,6 @@ SERVER = "SERVER"
 """Declaration of the parameter that holds a server's address, `SERVER = "base_url"`; `model` names the model there."""
 
 MAX_BYTES = 1 << 20
-"""Greatest size of a plugin's source."""
 MAX_EXACT = 2**53 - 1
 """Largest whole number that every JSON reader keeps exactly."""
 MAX_NUMBER = 10_000_000
@@ -77,12 +75,10 @@ class Required:
 
 REQUIRED = Required()
 
-
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """Names of datasets, models and entries of `registry/data/`."""
 
 NAME_RULE = "A-Z, a-z, 0-9, '_', '-' and '.', beginning with a letter or digit, at most 64"
-"""NAME_PATTERN in words."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +104,11 @@ ModelName = Annotated[str, Mark("model", NAME_PATTERN)]
 PromptFile = Annotated[str, Mark("prompt", PROMPT_PATTERN)]
 """Parameter type: a file `specs/prompts/NAME.md`, or `FOLDER/NAME`."""
 
-
 Chosen = str | Mapping[str, Any]
 """Parameter type: a plugin of another kind, as `Annotated[Chosen, Kind("generators")]`.
 
 A spec says `name`, or `name: {parameters}` in braces; the plugin receives `{"plugin": name, "args": {every parameter}}`
-and turns it into a function by `load_chosen`.
-"""
+and turns it into a function by `load_chosen`."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,4 @@ class PreparationContext:
     """Arguments of a preparation from the `data` stage: dataset name and seed."""
 
     dataset: str
-    """Name in the spec, for messages."""
     seed: int = 0
-    """Seed of the spec."""

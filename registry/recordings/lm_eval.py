@@ -92,7 +92,9 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     if not isinstance(responses, list) or not responses:
         raise MalformedRowError("no response", excerpt(responses))
     field = how.fields.get
-    record = Record(where, _id(row, doc, field("id")), category=str(doc.get(field("category", "category")) or ""))
+    name = field("id")
+    identifier = doc.get(name, row.get(name)) if name else doc.get("sample_id", row.get("doc_id"))
+    record = Record(where, checked_id(identifier, name or "doc_id"), category=str(doc.get(field("category", "category")) or ""))
     record.prompt = str(requests[0][0]) if requests and requests[0] else ""
     names = [field("question", "")] if field("question") else ["question", "query"]
     question = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
@@ -195,10 +197,6 @@ def _requests(arguments: Any) -> list[list[Any]]:
     raise MalformedRowError("no arguments", excerpt(arguments))
 
 
-def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
-    return checked_id(doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id")), field or "doc_id")
-
-
 def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
     """Return `options` as texts if there is one per continuation, else the continuations."""
     if isinstance(options, dict):
@@ -213,10 +211,9 @@ def _right_option(
 ) -> tuple[int | None, str]:
     """Return (index of the right option, "") or (None, why it is unknown).
 
-    `numbers` are the log-likelihoods of the options.
-
-    A target may be its number, its text or its letter, and is logged as text. If two of them disagree ("1" among options that are
-    numbers), an export of ours says which holds; else the logged `acc` decides if it can: the likeliest option is right exactly if it is 1.
+    `numbers` are the log-likelihoods of the options. A target may be its number, its text or its letter, and is logged as text. If two of
+    them disagree ("1" among options that are numbers), an export of ours says which holds; else the logged `acc` decides if it can: the
+    likeliest option is right exactly if it is 1.
     """
     index = doc.get("answer_index")
     if isinstance(index, int) and "sample_id" in doc and 0 <= index < len(choices):

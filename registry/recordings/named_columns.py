@@ -48,10 +48,7 @@ ROW = "prediction"
 def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
     """Return {(run, task)} of a table, by model column or path; None unless it has answers.
 
-    An id column and an answer column are needed.
-
-    Raises:
-        RecordingError: two columns could be the answer.
+    An id column and an answer column are needed. Raise RecordingError if two columns could be the answer.
     """
     if path.suffix not in ALL_SUFFIXES:
         return None
@@ -104,7 +101,10 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
         raise MalformedRowError("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
     record.draws = [{"text": cell_text(reply)} for reply in replies]
     target = cell("target")
-    options = _options(row, found["choices"])
+    columns = column_options(row)
+    options = columns if len(columns) > 1 and all(columns[:2]) else ()
+    if found["choices"] is not None:
+        options = listed_options(row, (found["choices"],))
     target = cell_text(target) if isinstance(target, int | float) else target
     record.references = (target,) if target in options else texts(target)  # "[0, 2]" may be an option's text
     if options and not take_options(record, options, answer_is=how.answer_is):
@@ -115,14 +115,6 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
         record.images, record.n_pictures = (data,), 1
     record.meta = short_fields(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
     return record
-
-
-def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
-    """Return a row's option texts, from the list in `column` or columns A, B...; or ()."""
-    if column is not None:
-        return listed_options(row, (column,))
-    options = column_options(row)
-    return options if len(options) > 1 and all(options[:2]) else ()
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:

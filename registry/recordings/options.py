@@ -9,7 +9,6 @@ from qualm.registry.recordings.record import Record, letter_index, texts
 
 _LINE = re.compile(r"\s*\(?([A-Z])[.):]\)?\s+(\S.*?)\s*")
 FIELDS = ("choices", "options")
-"""Keys under which logs list options."""
 
 
 def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:

@@ -41,7 +41,6 @@ class RecordingFile:
     path: Path
     format: str
     names: frozenset[tuple[str, str]]
-    """(run, task) pairs that it may be asked for by."""
     task: str | None = None
     """Chosen task, for files that hold several; None = all rows."""
 
@@ -78,7 +77,8 @@ def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None)
     parts = []
     for path in sorted(_files(source)):
         for name in forms:
-            names = _names(name, path, source, how)
+            reader = _module(name)
+            names = reader.names(path, source, how or ReadOptions()) if name == TABLE else reader.names(path)
             if names is not None:
                 parts.append(RecordingFile(path, name, names))
                 break
@@ -151,14 +151,6 @@ def _describe_columns(source: Path) -> str:
     found = ((path, columns) for path in sorted(_files(source)) if (columns := named_columns.columns_of(path)))
     path, columns = next(found, (source, []))
     return f"; {path.name} has: {_listed(columns)}" if columns else ""
-
-
-def _names(form: str, path: Path, source: Path, how: ReadOptions | None) -> frozenset[tuple[str, str]] | None:
-    """Return {(run, task)} pairs of a file in format `form`; None if it is not."""
-    if form == TABLE:
-        return named_columns.names(path, source, how or ReadOptions())
-    found: frozenset[tuple[str, str]] | None = _module(form).names(path)
-    return found
 
 
 def _module(form: str) -> ModuleType:

@@ -32,7 +32,6 @@ FREE, RATIO = 16 * 2**20, 50
 MAX_JSON = 2**27
 
 DAMAGED = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
-"""Exceptions of a damaged zip file."""
 
 Row = tuple[str, dict[str, Any]]
 

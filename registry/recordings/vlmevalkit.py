@@ -27,7 +27,6 @@ FAILED = "Failed to obtain answer"
 POINTER = 64
 """An image cell of at most so many characters is the index of another row."""
 
-
 ROTATION = 1_000_000
 """Copy k of question i, with its options turned by k places, is row i + k * ROTATION."""
 

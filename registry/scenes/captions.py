@@ -1,10 +1,9 @@
 """Captions of scenes: how many objects there are, and what and where each is, from the scene graph alone."""
 
-from typing import Any
-
 from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.world import LEVELS, Scene
 
+_ACROSS, _DEEP = ("on the left", "in the middle", "on the right"), ("at the back", "halfway back", "at the front")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -21,19 +20,13 @@ def caption(scene: Scene) -> str:
     sentences = [f"The picture shows {number} {'object' if len(things) == 1 else 'objects'} on a plain gray table."]
     for place, i in enumerate(order):
         name = noun_phrase({a: things[i][a] for a in level.attributes})
-        where = _field(things[i]["pixel_coords"], level.pixels)
-        sentence = f"A {name} stands {where}"
+        across, down = (min(int(3 * pixel / level.pixels), 2) for pixel in things[i]["pixel_coords"][:2])
+        sentence = f"A {name} stands {_ACROSS[across]}, {_DEEP[down]}"
         before = order[place - 1]
         if place and (beside := _side_of(scene, before, i)):
             sentence += f", {beside} the {noun_phrase({a: things[before][a] for a in level.attributes})}"
         sentences.append(f"{sentence}.")
     return " ".join(sentences)
-
-
-def _field(pixel: Any, pixels: int) -> str:
-    across = ("on the left", "in the middle", "on the right")[min(int(3 * pixel[0] / pixels), 2)]
-    deep = ("at the back", "halfway back", "at the front")[min(int(3 * pixel[1] / pixels), 2)]
-    return f"{across}, {deep}"
 
 
 def _side_of(scene: Scene, reference: int, i: int) -> str:

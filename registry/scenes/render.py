@@ -259,7 +259,8 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
     """Return the linear colours, (points, 3), of surface points relative to `centre` (3,)."""
-    base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
+    srgb = np.array(COLORS[thing["color"]], np.float64) / 255.0
+    base = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
     sky = 0.5 + 0.5 * normals[:, 2]
@@ -283,11 +284,6 @@ def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dic
 def _smoothstep(x: Array) -> Array:
     x = np.clip(x, 0.0, 1.0)
     result: Array = x * x * (3.0 - 2.0 * x)
-    return result
-
-
-def _to_linear(x: Array) -> Array:
-    result: Array = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4).astype(np.float64)
     return result
 
 

@@ -16,7 +16,6 @@ Pixels = NDArray[np.uint8]
 FOG = (205.0, 0.1)
 """Grey level, and the share of the image that remains."""
 TILES = 7
-"""Tiles per side."""
 SPECKLES = 0.5
 """Share of pixels that are replaced."""
 

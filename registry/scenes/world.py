@@ -80,7 +80,6 @@ class Level:
     pixels: int
     """Width and height of the image."""
     objects: tuple[int, int]
-    """Least and greatest number of objects."""
     field: tuple[float, float]
     """Greatest distance of an object from the middle, along x and along y."""
     gap: float
@@ -91,7 +90,6 @@ class Level:
     """Least visible share of each object."""
     camera: Camera
     attributes: tuple[str, ...]
-    """Attributes that name an object in a question."""
 
 
 LEVELS: dict[str, Level] = {

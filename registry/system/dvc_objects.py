@@ -5,8 +5,6 @@ DVC trusts a cached object by its read-only mode, and a file by its size, time a
 says. Whatever reads or restores outputs compares them here instead.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -124,9 +122,7 @@ def damaged_objects(root: Path, md5: str) -> list[Path]:
 def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
     """Move an output (if `tree`) and damaged cache objects to a new folder; return the folder.
 
-    An output that is a symbolic link is deleted.
-
-    DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.
+    A symbolic link is deleted. DVC then restores, fetches or makes again what is missing. Without `tree`, the working tree stays as it is.
     """
     folder = next(_make_folders(root / DAMAGED / record.path.replace("/", "__")))
     objects = damaged_objects(root, record.md5)

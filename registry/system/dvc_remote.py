@@ -46,9 +46,7 @@ class RemoteStore:
     def put(self, hashes: Collection[str]) -> set[str]:
         """Send objects from the cache to the remote; return the MD5s that failed.
 
-        What has arrived of a failed object is deleted from the remote.
-
-        Folders are sent after their files.
+        What has arrived of a failed object is deleted from the remote. Folders are sent after their files.
         """
         before = self._unfinished()
         failed = self._transfer(hashes, self._repo.cache.local, self._odb, "sending to")

@@ -1,7 +1,5 @@
 """Report of an unexpected error: one line for the terminal, the traceback and the versions in a log file."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile
@@ -15,7 +13,6 @@ from qualm.registry.system.versions import describe_versions
 TRACEBACK = "QUALM_TRACEBACK"
 """Environment variable: if set, the traceback of an unexpected error is printed too."""
 MAX_CHARACTERS = 300
-"""Longest error message in the line for the terminal."""
 
 
 def summarize_error(error: BaseException) -> str:

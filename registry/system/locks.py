@@ -1,7 +1,5 @@
 """Locks between processes. The system releases a lock when its holder ends, however it ends, so no stale lock can remain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

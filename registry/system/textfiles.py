@@ -20,7 +20,6 @@ MAX_VALUES = 300_000
 MAX_DIGITS = 64
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _WARNINGS: set[str] = set()
-"""Warnings already given."""
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
 """Without the flags that Windows does not have."""
 _KINDS = (

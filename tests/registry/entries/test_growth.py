@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.entries.card import Card, read_card
-from qualm.registry.entries.growth import MARK, Recount, recounts, rewrite_counts
+from qualm.registry.entries.layout import MARK, Recount, recounts, rewrite_counts
 
 TEXT = f"""\
 {MARK} of photos on 2026-03-01; every line may be changed.

@@ -175,7 +175,7 @@ def test_several_pictures_are_counted_and_the_first_described(capsys: pytest.Cap
     line = shown(SamplePreview(sample(image_id='["a", "b", "c", "d", "e"]'), images), capsys)[1]
     about = f"PNG 8 x 8, {len(data)} B"
     assert line.endswith(f"  5 images: a, {about}; b, {about}; c, {about}; and 2 more")
-    assert shown(SamplePreview(sample(image_id='["a", "b"]')), capsys)[1].endswith("  images of those before")
+    assert shown(SamplePreview(sample(image_id='["a", "b"]')), capsys)[1].endswith("  image not shown")
 
 
 @pytest.mark.parametrize(
