@@ -165,8 +165,6 @@ def validate_probe(
 ) -> dict[str, float]:
     """Train on 4/5 of the groups; return accuracy, calibration error, AUROC on 1/5, or {}.
 
-    Empty where either part lacks a class.
-
     Args:
         design: as of `train_probe`.
         target: as of `train_probe`.
