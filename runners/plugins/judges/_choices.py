@@ -64,34 +64,28 @@ _CLAUSE = re.compile(
     r"although|though|therefore|thus|hence|as it|as they|whilst)\b"
 )
 _DENIED_BEFORE = re.compile(
-    rf"(?:\b(?:not(?! (?:only|just|sure|certain|\w+ sure)\b)|never|neither|nor|cannot|\w+n't|without|unlike|except|excluding|excludes?|"
-    rf"excluded|"
-    rf"eliminat\w+|rul(?:e|es|ed|ing) out|reject\w*|discard\w*|dismiss\w*|rather than|instead of|other than|than|opposed to|away from|"
-    rf"anything but|incorrect|wrong(?:ly)?|contrary to|against|ignore|over|no|différent de|nicht|kein\w*|ne|pas)\b"
-    rf"(?:\W+\w+){{0,6}}?\W*|(?:不是|不选|不可能是|并非|排除|而非|而不是){_NOT_X}{{0,4}})$"
+    r"(?:\b(?:not(?! (?:only|just|sure|certain|\w+ sure)\b)|never|neither|nor|cannot|\w+n't|without|unlike|except|excluding|excludes?|"
+    r"excluded|eliminat\w+|rul(?:e|es|ed|ing) out|reject\w*|discard\w*|dismiss\w*|rather than|instead of|other than|than|opposed to|"
+    r"away from|anything but|incorrect|wrong(?:ly)?|contrary to|against|ignore|over|no|différent de|nicht|kein\w*|ne|"
+    rf"pas)\b(?:\W+\w+){{0,6}}?\W*|(?:不是|不选|不可能是|并非|排除|而非|而不是){_NOT_X}{{0,4}})$"
 )
 _DOUBTLESS = re.compile(
     r"\b(?:no,? (?:wait|sorry|actually|i mean)|(?:wait|oh|actually),? no|no doubt|no question|without (?:a |any )?doubt|not only"
     r"|not just|none other than|nothing but|no other than|more than likely)\b"
 )
 _BAD = (
-    r"(?:wrong|incorrect\w*|false|invalid|impossible|unlikely|eliminat\w+|excluded|rul\w+ out|rejected|out|irrelevant|inaccurate|"
-    r"mistaken|less|"
-    r"least|too|neither|implausible|untenable|dismissed|discarded|discounted|disregarded|inconsistent|unrelated|dissimilar"
-    r"|mismatched|further|farther|different|worse|a (?:common |"
-    r"plausible |tempting )?(?:distractor|trap|mistake)|"
+    r"(?:wrong|incorrect\w*|false|invalid|impossible|unlikely|eliminat\w+|excluded|rul\w+ out|rejected|out|irrelevant|inaccurate|mistaken|"
+    r"less|least|too|neither|implausible|untenable|dismissed|discarded|discounted|disregarded|inconsistent|unrelated|dissimilar"
+    r"|mismatched|further|farther|different|worse|a (?:common |plausible |tempting )?(?:distractor|trap|mistake)|"
     r"the (?:common )?distractor)"
 )
 _DENIED_BEHIND = re.compile(
     rf"{_NOT_X}{{0,70}}?\b(?:(?:is|are|was|were|does|do|did|can|could|would|should|has|have|had|may|might|must|"
-    rf"will)(?: \w+)? (?:not(?! only)|never|neither)\b"
-    rf"|\w+n't\b|cannot\b|(?:is|are|was|were|seems?|looks?|appears?|be|as|being|to be)(?: \w+){{0,2}}? {_BAD}\b|fails\b|lacks\b|"
-    rf"contradicts\b)"
-    rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|"
-    rf"not\b(?! only)(?!\W*(?:\w+\W+){{0,2}}{_X})|inconsistent\b|implausible\b|impossible\b|unlikely\b|rejected\b|excluded\b"
-    rf"|eliminated\b|ruled out\b|"
-    rf"invalid\b)"
-    rf"|not\b(?! only)|[✗✘❌❎×]|不对|错误|不正确|不符|是错)"
+    rf"will)(?: \w+)? (?:not(?! only)|never|neither)\b|\w+n't\b|cannot\b|(?:is|are|was|were|seems?|looks?|appears?|be|as|being|"
+    rf"to be)(?: \w+){{0,2}}? {_BAD}\b|fails\b|lacks\b|contradicts\b)"
+    rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|not\b(?! only)(?!\W*(?:\w+\W+){{0,2}}{_X})|"
+    rf"inconsistent\b|implausible\b|impossible\b|unlikely\b|rejected\b|excluded\b|eliminated\b|ruled out\b|invalid\b)|not\b(?! only)|"
+    r"[✗✘❌❎×]|不对|错误|不正确|不符|是错)"
 )
 _UNLESS_FORCED = r"(?! (?:i|we|you|one)(?: had to| have to|'d| must| were| was| am| are forced)| forced| pressed| anything)"
 _WHICH_IS_NOT = re.compile(rf"{_NOT_X}{{0,80}}?, which (?:is|does|do|are|was|has|can) not\b")
@@ -100,11 +94,9 @@ _CONTRASTED_BEHIND = re.compile(r"\W*(?:on the other hand|in contrast|by contras
 _SUPPOSED = re.compile(
     rf"\b(?:if{_UNLESS_FORCED}|suppos\w+|assum\w+|whether|unless|"
     r"tempt\w*|alternative\w*|otherwise|second(?:ary|[- ]best| choice)|runner-up|would have been|would be if"
-    r"|similarly to|just like|example|e\.g|"
-    r"such as|"
-    r"which of|(?:determine|decide|tell|identify|know|judge|say) (?:\w+ )?(?:which|what)|at first|initial(?:ly)?|originally|"
-    r"first (?:thought|believed|guess\w*|impression|glance|assumed|instinct)|possible answers?|options? (?:are|include)|choose between|"
-    r"choosing between|choice between|decide between|select (?:either|one)|choices are)\b"
+    r"|similarly to|just like|example|e\.g|such as|which of|(?:determine|decide|tell|identify|know|judge|say) (?:\w+ )?(?:which|what)|"
+    r"at first|initial(?:ly)?|originally|first (?:thought|believed|guess\w*|impression|glance|assumed|instinct)|possible answers?|"
+    r"options? (?:are|include)|choose between|choosing between|choice between|decide between|select (?:either|one)|choices are)\b"
 )
 
 _AT_FIRST = re.compile(rf"{_NOT_X}{{0,20}}?\b(?:at first|initially)\b")
@@ -114,51 +106,38 @@ _IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*(?:\bwould|'d)
 # --- statements ---
 _FILLER = (
     r"(?:[\s\"'“(*:,\-]|\b(?:is|be|are|was|would|will|must|should|the|a|an|that|this|to|it|it's|on|with|for|in|of|most|likely|probably|"
-    r"definitely|clearly|therefore|"
-    r"thus|option|choice|letter|correct|right|best|final|answer|indeed|actually|simply|either|clearly|certainly|surely|towards?|"
-    r"as follows|following|"
-    r"image|picture|point|box|figure|statement|first|second|third|fourth|fifth|last|latter|former|one|labeled|labelled|number|my|i|say|"
-    r"said|think|believe|"
-    r"as|given|by|i'd|point|marked|circle|being|still|now|again|here|have|has|go|going|option's)\b)*"
+    r"definitely|clearly|therefore|thus|option|choice|letter|correct|right|best|final|answer|indeed|actually|simply|either|clearly|"
+    r"certainly|surely|towards?|as follows|following|image|picture|point|box|figure|statement|first|second|third|fourth|fifth|last|latter|"
+    r"former|one|labeled|labelled|number|my|i|say|said|think|believe|as|given|by|i'd|point|marked|circle|being|still|now|again|here|have|"
+    r"has|go|going|option's)\b)*"
 )
 _ANNOUNCED = re.compile(
-    rf"(?:\b(?:answer|answers|ans|solution|verdict|conclusion|prediction|guess|response|final|correct (?:one|option|choice|letter|"
-    rf"match|image|picture|"
-    rf"statement|point|figure)|(?:right|remaining) (?:one|option|choice|letter|answer)|best (?:one|option|choice|match|fit|guess|"
-    rf"answer)|my (?:choice|pick|"
-    rf"selection|option)|"
-    rf"(?:chosen|selected|final|predicted) (?:option|choice|letter)|(?:option|choice|letter|selection|decision|label)(?=\W*[:：=]|"
-    rf"\W+is\b))\b"
-    rf"(?:{_NOT_X}{{0,120}}?(?:\b(?:is|be|are|was)\b|'s\b)|{_NOT_X}{{0,25}}?(?:[:：=→]|->|=>)|){_FILLER}"
-    rf"|\b(?:choose|chose|choosing|chosen|select|selected|selecting|pick|picked|picking|opt|opted|opting|vote|voting|go|going|settle|"
-    rf"lean|leaning|say|"
-    rf"guess|conclude|answer|answering|preference|favou?r|mean|meant|identify|determined?|recommend|prefer|suggest|leaves?|leaving|"
-    rf"left with|make (?:it|that)|"
-    rf"(?:change|revise|correct|update) (?:my|the|that|it|this)(?: \w+)?(?: to)?)\b{_FILLER}"
+    r"(?:\b(?:answer|answers|ans|solution|verdict|conclusion|prediction|guess|response|final|correct (?:one|option|choice|letter|match|"
+    r"image|picture|statement|point|figure)|(?:right|remaining) (?:one|option|choice|letter|answer)|best (?:one|option|choice|match|fit|"
+    r"guess|answer)|my (?:choice|pick|selection|option)|(?:chosen|selected|final|predicted) (?:option|choice|letter)|(?:option|choice|"
+    rf"letter|selection|decision|label)(?=\W*[:：=]|\W+is\b))\b(?:{_NOT_X}{{0,120}}?(?:\b(?:is|be|are|was)\b|'s\b)|"
+    rf"{_NOT_X}{{0,25}}?(?:[:：=→]|->|=>)|){_FILLER}"
+    r"|\b(?:choose|chose|choosing|chosen|select|selected|selecting|pick|picked|picking|opt|opted|opting|vote|voting|go|going|settle|lean|"
+    r"leaning|say|guess|conclude|answer|answering|preference|favou?r|mean|meant|identify|determined?|recommend|prefer|suggest|leaves?|"
+    rf"leaving|left with|make (?:it|that)|(?:change|revise|correct|update) (?:my|the|that|it|this)(?: \w+)?(?: to)?)\b{_FILLER}"
     rf"|(?:答案|正确选项|正确的是|选择|应选|应该选|故选|所以选|选|答え|正解|答|정답|답)[^\ue000-\uf8ff。\n]{{0,14}}"
-    rf"|\b(?:respuesta|réponse|antwort|resposta|risposta|ответ|cevap|jawaban|odpowiedź|antwoord|svar|đáp án|उत्तर|الإجابة|الجواب|"
-    rf"opción|opção|option correcte)\b"
-    rf"[^\ue000-\uf8ff.!?\n]{{0,30}})$"
+    r"|\b(?:respuesta|réponse|antwort|resposta|risposta|ответ|cevap|jawaban|odpowiedź|antwoord|svar|đáp án|उत्तर|الإجابة|الجواب|opción|"
+    rf"opção|option correcte)\b[^\ue000-\uf8ff.!?\n]{{0,30}})$"
 )
 _CORRECTED = re.compile(
     r"(?:\b(?:wait|actually|no|sorry|rather|correction|oops|hmm|scratch that|second thought|i mean|instead|hold on|"
-    r"mistake)\b[\s,.:;!—–\-…]*"
-    r"(?:(?:it's|it is|it must be|it should be|that's|that is|this is|i mean|i meant|make (?:it|that)|the answer is|so|sorry|no|"
-    r"it has to be|"
-    r"option|choice|the|an?)\b[\s,:]*){0,4})$"
+    r"mistake)\b[\s,.:;!—–\-…]*(?:(?:it's|it is|it must be|it should be|that's|that is|this is|i mean|i meant|make (?:it|that)|"
+    r"the answer is|so|sorry|no|it has to be|option|choice|the|an?)\b[\s,:]*){0,4})$"
 )
 _CALLED_RIGHT = re.compile(
     rf"(?:[\s\"')]*(?:[,(]{_NOT_X}{{0,60}}?[,)]\s*)?(?:(?:which|that) )?(?:\w+ ){{0,3}}?(?:(?:is|are|was|would be|must be|has to be|"
-    rf"should be|seems|looks|sounds|appears|be|remains)\b(?: to be)?"
-    rf"(?: (?:indeed|clearly|therefore|thus|definitely|probably|likely|most likely|also|the|a|an|my|our|your|only|single|most|more|"
-    rf"very|in fact|actually|likely)){{0,3}} "
-    rf"(?:correct|right(?! (?:of|side|next|above|below|at|in|on|behind|there|hand))|answer|true|best (?:answer|choice|option|match|fit|"
-    rf"candidate|guess|one)|one that (?:is|matches|fits)|appropriate (?:answer|choice|option)|"
-    rf"likely (?:answer|choice|option)|accurate (?:answer|choice|option|one)|suitable (?:answer|choice|option)|valid (?:answer|choice|"
-    rf"option)|(?:only|final) (?:answer|choice|option|one left)|what i|"
-    rf"(?:answer|choice|option|one)|correct(?:ly)?)\b|as (?:the|my|our) (?:\w+ ){{0,2}}(?:answer|choice|option)\b|it is\b"
-    rf"|(?:alone )?(?:remains|is left)\b(?=\W*$)|是正确|正确|"
-    rf"是对的))"
+    r"should be|seems|looks|sounds|appears|be|remains)\b(?: to be)?(?: (?:indeed|clearly|therefore|thus|definitely|probably|likely|"
+    rf"most likely|also|the|a|an|my|our|your|only|single|most|more|very|in fact|actually|likely)){{0,3}} (?:correct|right(?! (?:of|side|"
+    r"next|above|below|at|in|on|behind|there|hand))|answer|true|best (?:answer|choice|option|match|fit|candidate|guess|one)|"
+    r"one that (?:is|matches|fits)|appropriate (?:answer|choice|option)|likely (?:answer|choice|option)|accurate (?:answer|choice|option|"
+    r"one)|suitable (?:answer|choice|option)|valid (?:answer|choice|option)|(?:only|final) (?:answer|choice|option|one left)|what i|"
+    rf"(?:answer|choice|option|one)|correct(?:ly)?)\b|as (?:the|my|our) (?:\w+ ){{0,2}}(?:answer|choice|option)\b|it is\b|"
+    r"(?:alone )?(?:remains|is left)\b(?=\W*$)|是正确|正确|是对的))"
     rf"|{_NOT_X}{{0,60}}?\b(?:so|hence|therefore),? yes\b|\W{{0,4}}(?:[✓✔✅☑]|(?:yes|correct|right|true)\b(?=\W*(?:$|[.,;!(\u2014-]|"
     rf"because|since)))"
 )
@@ -178,11 +157,10 @@ _CONCLUDES = re.compile(
     r"|considering (?:all|these|this)|given (?:this|these|that|all))\b|\b(?:therefore|thus|hence|so|which leaves|leaving)\b"
 )
 _SUPERLATIVE = re.compile(
-    r"[^\ue000-\uf8ff.,!?;\n]{0,40}?(?:\b(?:is|are|was|seems?|appears?|looks?|would be|must be|being|to be)\b(?: \w+){0,4}? "
-    r"(?:most(?! of)|best|better|closest|closer|nearest|"
-    r"more (?:\w+ly )?(?:similar|likely|alike|appropriate|suitable|fitting|consistent|accurate|plausible|probable|realistic|real"
-    r"|natural|aligned|closely|"
-    r"visually|compatible|relevant|comparable|authentic|reflective|distant|prominent))\b"
+    r"[^\ue000-\uf8ff.,!?;\n]{0,40}?(?:\b(?:is|are|was|seems?|appears?|looks?|would be|must be|being|"
+    r"to be)\b(?: \w+){0,4}? (?:most(?! of)|best|better|closest|closer|nearest|more (?:\w+ly )?(?:similar|likely|alike|appropriate|"
+    r"suitable|fitting|consistent|accurate|plausible|probable|realistic|real|natural|aligned|closely|visually|compatible|relevant|"
+    r"comparable|authentic|reflective|distant|prominent))\b"
     r"|\b(?:has|have|with|is|are|seems?|appears?|looks?)(?: \w+){0,2} (?:dark|light|bright|larg|small|long|short|high|low|tall|clos|"
     r"strong|near)e(?:r|st)\b"
     r"|\b(?:most|best|better|more) (?:\w+ly|match\w*|fit\w*|suit\w*|correspond\w*|align\w*|represent\w*|describ\w*)\b"
@@ -192,8 +170,7 @@ _COMPLEMENT = re.compile(
     r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|(?:consistent|in line) with|(?:indicative|diagnostic"
     r"|characteristic|typical) of|points? to|indicates?|closest to(?: that of)?|"
     r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?|total of)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
-    r"|box|figure|labeled|labelled|first|second|third|fourth|"
-    r"most likely|likely|probably)\b\W*)*(?:[a-z]\s*=\s*)?$"
+    r"|box|figure|labeled|labelled|first|second|third|fourth|most likely|likely|probably)\b\W*)*(?:[a-z]\s*=\s*)?$"
 )
 _RESULT = re.compile(rf"\w\)?\s*=\s*({_X})[\s.!)]*\Z")
 """A calculation at the end of the reply."""
@@ -210,9 +187,8 @@ _BEHIND_COLON = re.compile(rf":[ \t]*\n\s*\W{{0,3}}({_X})")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])(?<!\n\d\.)(?<!\n\d\d\.)[\"')*]*\s+|(?<=[。！？])|\n+")
 _DOUBT = re.compile(
     r"\b(?:difficult|challenging|hard|tricky|impossible|not possible|cannot|can't|unable|not (?:entirely |completely |fully )?(?:sure|"
-    r"certain|clear))\b"
-    r"[^.!?\n]{0,300}(?:[.!?]\s+|,\s*)(?:but|however|nevertheless|nonetheless|still|that said|even so)\b(?!.*\b(?:difficult|"
-    r"challenging|impossible|cannot|unable)\b)",
+    r"certain|clear))\b[^.!?\n]{0,300}(?:[.!?]\s+|,\s*)(?:but|however|nevertheless|nonetheless|still|that said|"
+    r"even so)\b(?!.*\b(?:difficult|challenging|impossible|cannot|unable)\b)",
     re.DOTALL,
 )
 _UNABLE = re.compile(

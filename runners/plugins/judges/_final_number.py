@@ -41,8 +41,7 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _OR_BEHIND = re.compile(
-    r"\A[*\s]*(?:[^\W\d]+\s+)?(?:(?:or|to|/)[*\s]+(?:maybe |even |possibly |perhaps |[a-z]\s*=\s*)?|, ?(?:maybe|perhaps|possibly) )"
-    r"-?\d",
+    r"\A[*\s]*(?:[^\W\d]+\s+)?(?:(?:or|to|/)[*\s]+(?:maybe |even |possibly |perhaps |[a-z]\s*=\s*)?|, ?(?:maybe|perhaps|possibly) )-?\d",
     re.IGNORECASE,
 )
 _OR_BEFORE = re.compile(

@@ -61,9 +61,7 @@ _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(
     rf"[{_CJK}]"
     r"|(?<![\w)])[-−+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\w)])[-−+]?\.\d+|\d+(?:\.\d+)?"
-    rf"|[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)*"
-    r"|(?<![^\W\d_])-|-(?![^\W\d_])"
-    r"|[+<>=≠≤≥≈±×÷·^/*%°#&√∞∠€£¥@~]"
+    rf"|[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)*|(?<![^\W\d_])-|-(?![^\W\d_])|[+<>=≠≤≥≈±×÷·^/*%°#&√∞∠€£¥@~]"
 )
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w,])")
 _GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|\d[°%]?[^\S\n]*[-+*/÷×][^\S\n]*$")
@@ -427,9 +425,8 @@ _VERDICT = re.compile(
 _BETWEEN = re.compile(r"[\s.):,\-–—\"'(]*(?:\b(?:the|a|an)\s)?\s*")
 _BEHIND_TEXT = re.compile(r"\s*(?:\(|,? ?(?:option|choice)\s*\(?)?\s*")
 _JOIN = (
-    r"[ \t]*\n?[ \t]*(?:[,/&+、]|[.,;]?\s*(?:and|or|nor|und|oder|et|ou|y|o|e|和|或|及|与)(?:/or)?\b)?[ \t]*"
-    r"(?:(?:also|maybe|perhaps|possibly|either|both|even|probably)\s+)?(?:the\s+)?(?:(?:option|choice|answer|point|image|picture|"
-    r"box)s?\s*)?"
+    r"[ \t]*\n?[ \t]*(?:[,/&+、]|[.,;]?\s*(?:and|or|nor|und|oder|et|ou|y|o|e|和|或|及|与)(?:/or)?\b)?[ \t]*(?:(?:also|maybe|perhaps|"
+    r"possibly|either|both|even|probably)\s+)?(?:the\s+)?(?:(?:option|choice|answer|point|image|picture|box)s?\s*)?"
 )
 _COMPARES = re.compile(r"\b(?:compared (?:to|with)|unlike|in contrast to|as opposed to)(?: the)? ?\Z", re.IGNORECASE)
 """Before "A, B ...": what is compared with A is no second member of a list."""

@@ -10,10 +10,9 @@ _ADVERBS = r"(?:(?:\w+ly|just|quite|even|still|yet|ever|at all|so|very|be|curren
 _WE = rf"(?:\b(?:i|we|you|one|nobody|no one|anyone|anybody|it|(?:the |an )?ai|this model)(?:'ll|'m|'re|'d)? {_ADVERBS})"
 _CANNOT = (
     r"(?:cannot|can't|can not|cant|couldn't|could not|won't|will not|wouldn't|would not|may not|might not|shouldn't|should not"
-    r"|(?:(?:am|is|are|was|were|'m|'re|'s|be|been) )?(?:(?:not|n't) (?:\w+ly )?(?:able|equipped|qualified|allowed|permitted"
-    r"|trained|authorized"
-    r"|designed|programmed|supposed|in a position|capable)(?: to| of)|(?:\w+ly )?(?:unable|powerless) to)|(?:don't|do not|lack) (?:have )?"
-    r"(?:the |an? )?(?:ability|capability|means|capacity|tools?|expertise|knowledge)(?: \w+)?(?: to| of)"
+    r"|(?:(?:am|is|are|was|were|'m|'re|'s|be|been) )?(?:(?:not|n't) (?:\w+ly )?(?:able|equipped|qualified|allowed|permitted|trained|"
+    r"authorized|designed|programmed|supposed|in a position|capable)(?: to| of)|(?:\w+ly )?(?:unable|powerless) to)|(?:don't|do not|"
+    r"lack) (?:have )?(?:the |an? )?(?:ability|capability|means|capacity|tools?|expertise|knowledge)(?: \w+)?(?: to| of)"
     r"|fail(?:s|ed)? to|struggl\w+ to|(?:am |'m )?having (?:trouble|difficulty)|have (?:trouble|difficulty|a hard time))"
 )
 _FIND_OUT = (
@@ -35,8 +34,7 @@ _FOUND_OUT = (
     r"|verified|confirmed|estimated|gauged|inferred|deduced|concluded|ascertained|chosen|selected|classified|established"
     r"|measured|predicted|provided|specified"
     r"|assessed|evaluated|calculated|computed|solved|settled|found|obtained|compared|distinguished|deciphered|named|derived"
-    r"|pinpointed|worked out"
-    r"|figured out|ruled on|understood|resolved|clarified|stated|located)"
+    r"|pinpointed|worked out|figured out|ruled on|understood|resolved|clarified|stated|located)"
 )
 _EVIDENCE = (
     r"(?:information|info|context|details?|data|evidence|indications?|indicators?|hints?|clues?|basis|proof|knowledge|background|sign of"
@@ -56,16 +54,13 @@ PICTURE = (
 )
 _SORRY = (
     r"(?:i'?m |i am |i |we are |we're |so |very |my )*(?:sorry|apolog\w+|unfortunately|regrettably|afraid|sadly|alas|oops|hm+|um+"
-    r"|uh+|well|honestly"
-    r"|frankly|to be honest|thanks?(?: you)?(?: for \w+(?: \w+){0,4})?|(?:(?:that is|that's|what) )?(?:an? )?(?:good|great"
-    r"|interesting|tough|hard|tricky|difficult|fun)"
-    r" (?:question|one|call)|hello|hi|please)"
+    r"|uh+|well|honestly|frankly|to be honest|thanks?(?: you)?(?: for \w+(?: \w+){0,4})?|(?:(?:that is|that's|what) )?(?:an? )?(?:good|"
+    r"great|interesting|tough|hard|tricky|difficult|fun) (?:question|one|call)|hello|hi|please)"
 )
 
 SURE = re.compile(
-    r"\b(?:sure|certain|certainty|confident|confidence|positive|exact(?:ly)?|precise(?:ly)?|definite(?:ly)?|definitive(?:ly)?"
-    r"|guarantee\w*|entirely|completely|fully|100 ?%"
-    r"|quote me|double-check|unclear|mistaken|wrong|accura\w+|rule out)\b"
+    r"\b(?:sure|certain|certainty|confident|confidence|positive|exact(?:ly)?|precise(?:ly)?|definite(?:ly)?|definitive(?:ly)?|"
+    r"guarantee\w*|entirely|completely|fully|100 ?%|quote me|double-check|unclear|mistaken|wrong|accura\w+|rule out)\b"
     r"|确定|肯定|確定|はっきり|正確|확실|정확|sicher|genau|certain|sûr|segur|certez|sicur|уверен|точно|متأكد|यकीन|zeker|emin"
     r"|chắc|yakin|pewien"
 )
@@ -86,10 +81,9 @@ ABSTAINS = re.compile(
             r"\binability to\b",
             r"\bhaving (?:trouble|difficulty|difficulties|a hard time) \w+ing\b|\bhow (?:would|should|could|can|am|do) (?:i|we"
             r"|anyone|anybody)\b[^.]*\b(?:know|tell|supposed)\b"
-            r"|\bneither you nor i\b|\b(?:i|we) (?:have|see) no (?:\w+ )?(?:reason|grounds|cause) to\b|\bi (?:avoid|refrain from"
-            r"|abstain from)\b|\bi (?:try|have|choose"
-            r"|aim|avoid|refrain)(?: not| from)?(?: to)? (?:infer|guess|assume|mak|speculat|identify|comment)\w*|\bi (?:don't"
-            r"|do not|can't|cannot) (?:speak|understand|read)\b|\bi (?:wasn't|was not) there\b",
+            r"|\bneither you nor i\b|\b(?:i|we) (?:have|see) no (?:\w+ )?(?:reason|grounds|cause) to\b|\bi (?:avoid|refrain from|"
+            r"abstain from)\b|\bi (?:try|have|choose|aim|avoid|refrain)(?: not| from)?(?: to)? (?:infer|guess|assume|mak|speculat|"
+            r"identify|comment)\w*|\bi (?:don't|do not|can't|cannot) (?:speak|understand|read)\b|\bi (?:wasn't|was not) there\b",
             r"\b(?:image|picture|photo|photograph|attachment|file|link|upload)s?\b.{0,40}\bmissing(?: from| in)?(?: your| the"
             r"| this)? ?(?:message|prompt|question|conversation|chat|request)?\W*$|\b(?:image|picture|photo|photograph"
             r"|attachment|file|link|upload)s?\b.{0,40}(?:(?:\bnot|n't) (?:load|come through|attach|upload|open|display"
@@ -114,8 +108,7 @@ ABSTAINS = re.compile(
             rf"|n't) (?:currently |really |\w+ly )?(?:possible|feasible)(?= (?:from|with|in|on|based|given|without|because|here|since"
             rf"|using|by|as)\b|\W*$)",
             r"^(?:so |and |but |which )?(?:it is|it's|makes it) (?:\w+ly |very |quite |too |rather |a bit )?(?:hard|difficult|tricky"
-            r"|impossible"
-            r"|challenging|tough|not easy) (?:for \w+ )?to (?!miss|reach|believe|ignore|overstate|see why)\w+",
+            r"|impossible|challenging|tough|not easy) (?:for \w+ )?to (?!miss|reach|believe|ignore|overstate|see why)\w+",
             r"(?:not|n't) (?:\w+ly )?(?:clear|known|obvious|evident|apparent) (?:what|which|who|whose|where|when|why|how|if|whether)\b",
             r"(?:not|n't) guarantee (?:what|which|who|where|when|how|whether)\b",
             r"^not\W*$|^only (?:an?|the) (?:[\w-]+ ){1,5}?(?:can|could|would be able to) (?!confirm|verify)\w+"
@@ -146,12 +139,10 @@ ABSTAINS = re.compile(
             rf"|additional|a (?:closer|better|clearer|higher))\b|\bwe need (?:more|further|additional)\b",
             r"\b(?:would|will) (?:be (?:needed|required|necessary)|have to be|need to be|(?:need|require)|be (?:mere "
             r"|pure )?(?:guess|speculat)\w*)\b|\brequires? (?:more|further|additional|\w+ beyond|\w+ testing)"
-            r"|\bbeyond (?:the|this|what|my)\b|\b(?:lies?|falls?|is|are) outside (?!of the (?:house|building"
-            r"|window))\w+ (?:\w+ )?(?:scope|reach|knowledge"
-            r"|remit|capabilit\w+)\b",
+            r"|\bbeyond (?:the|this|what|my)\b|\b(?:lies?|falls?|is|are) outside (?!of the (?:house|building|"
+            r"window))\w+ (?:\w+ )?(?:scope|reach|knowledge|remit|capabilit\w+)\b",
             r"\b(?:i|we)(?: am|'m| are|'re) (?:\w+ )?(?:not \w* ?(?:sure|certain|confident|positive|familiar|aware|convinced)"
-            r"|(?:\w+ )?(?:unsure|uncertain|clueless|stumped|unaware|unfamiliar|lost|blind)|in no position"
-            r"|not an? [\w ]{3,30}$)",
+            r"|(?:\w+ )?(?:unsure|uncertain|clueless|stumped|unaware|unfamiliar|lost|blind)|in no position|not an? [\w ]{3,30}$)",
             r"\b(?:i|we|one|you) (?:can't|cannot|can not|couldn't|could not) (?:\w+ ){0,2}(?:sure|certain|positive)\b",
             r"^(?:(?:it|this|that|which|so|and|but)(?:'s| is)? )*(?:i'm |i am |we're )?(?:just |really |honestly |quite |too "
             r"|still )*(?:not \w* ?(?:sure|certain)|n't (?:sure|certain)|unsure|uncertain|undecided) ?(?:$|[.,;:!]|about|of"
@@ -162,19 +153,17 @@ ABSTAINS = re.compile(
             r"|\b50[/-]50\b|\bfifty[ -]fifty\b",
             r"\b(?:nobody|no one|none of us|we|you|i)(?:'ll| will| can| could|'d)? (?:never )?(?:knows|really knows)\b|\b(?:we"
             r"|you|i|nobody|no one)(?:'ll| will| may| can| could) (?:never|hardly|not) (?:\w+ )?(?:know|tell|say)\b"
-            r"|\b(?:nobody|no one|no man|only god|god|heaven|only \w+|only the \w+) (?:knows?|can (?:tell|say|know)"
-            r"|could (?:tell|know|say|count)|would know)\b|\bclueless\b|\bremains? (?:to be seen|a mystery|unknown|unclear"
-            r"|open|uncertain|hidden|ambiguous)\b|\btime will tell\b|\bcrystal ball\b|\b(?:is|'s) (?:still )?a mystery\b"
-            r"|\bmind[- ]reader\b",
+            r"|\b(?:nobody|no one|no man|only god|god|heaven|only \w+|only the \w+) (?:knows?|can (?:tell|say|know)|could (?:tell|know|"
+            r"say|count)|would know)\b|\bclueless\b|\bremains? (?:to be seen|a mystery|unknown|unclear|open|uncertain|hidden|ambiguous)\b|"
+            r"\btime will tell\b|\bcrystal ball\b|\b(?:is|'s) (?:still )?a mystery\b|\bmind[- ]reader\b",
             r"\b(?:can|could|would) only (?:guess|speculate)\b|\b(?:my|our) (?:policy|policies|guidelines?) (?:is|are|do|does|don't"
             r"|prevents?)\b"
             r"|\brather not\b|\bprefer not\b|\bnot something (?:i|we|one|you|a|the|that)\b|\bagainst (?:my|our"
             r"|the) (?:\w+ )?(?:guidelines|polic\w+|rules|programming)\b|(?:\bnot|n't) (?:be )?(?:comfortable|appropriate|ethical|allowed"
             r"|permitted)\b|\b(?:inappropriate|unethical) (?:to|for)\b|\bprivacy (?:reasons|concerns|polic\w+)\b"
             r"|\bmedical advice\b|\b(?:consult|contact|please see) (?:a|an|your)\b|\bseek (?:professional|medical|legal)\b"
-            r"|\bi (?:do not|don't) (?:identify|make assumptions|do that|comment|guess"
-            r"|speculate)\b|\b(?:text|language)[- ](?:based|only)\b.*\bcan(?:'t|not)\b|\b(?:do not"
-            r"|don't) have (?:\w+ )?(?:access|vision|eyes|the image|an image)\b",
+            r"|\bi (?:do not|don't) (?:identify|make assumptions|do that|comment|guess|speculate)\b|\b(?:text|language)[- ](?:based|"
+            r"only)\b.*\bcan(?:'t|not)\b|\b(?:do not|don't) have (?:\w+ )?(?:access|vision|eyes|the image|an image)\b",
             r"^(?:(?:the |an? |and |but |well )*[\w']+ ){0,4}(?:all |really |entirely |largely |would |can |may "
             r"|might )*(?:depends?|varies|vary)\b",
             r"(?<!\bthe )\b(?:unknown|unclear|unknowable|unanswerable|indeterminate|undetermined|undeterminable|indeterminable"
@@ -185,11 +174,10 @@ ABSTAINS = re.compile(
             r"|pleasures|man|artist|kitchen|photo|picture|person))",
             r"^(?:a |still )*(?:photo|picture|image|photograph)s?\b.*\b(?:silent|no sound|no audio)\b|\bpicture(?:s)? (?:can't"
             r"|cannot|don't) (?:talk|speak|tell)\b",
-            r"^(?:all|any|both|several|many|multiple|either|none|neither)(?: of)?(?: (?:the|these|those))? (?:options|answers"
-            r"|interpretations|readings|choices) (?:is|are|seem|can|could) (?:\w+ )?(?:possible|be (?:verified|confirmed"
-            r"|determined|right|correct|chosen))\b|\b(?:could|might) be (?:\w+ly )?any(?!where (?:between|from|near|around))"
-            r"|\beither (?:way|one)\W*$"
-            r"|\bone way or (?:the other|another)\b",
+            r"^(?:all|any|both|several|many|multiple|either|none|neither)(?: of)?(?: (?:the|these|those))? (?:options|answers|"
+            r"interpretations|readings|choices) (?:is|are|seem|can|could) (?:\w+ )?(?:possible|be (?:verified|confirmed|determined|right|"
+            r"correct|chosen))\b|\b(?:could|might) be (?:\w+ly )?any(?!where (?:between|from|near|around))|\beither (?:way|one)\W*$|"
+            r"\bone way or (?:the other|another)\b",
             r"\b(?:this|that|it|\w+) (?:\w+ )?(?:is|are|'s|isn't|aren't) (?:not|n't)? ?(?:\w+ )?(?:something|a question"
             r"|a thing|a matter)(?: that)? (?:\w+ ){0,3}(?:can't|cannot|can not|settle|answer|know|tell)",
             r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\b(?:nothing|n't anything"
@@ -209,9 +197,8 @@ ABSTAINS = re.compile(
             r"(?:分か|わか|判)りません|(?:分か|わか)らない|(?:わか|分か)りかね|不明|(?:判断|特定|確認|識別|回答|判別|お答え"
             r"|答え|言え|読み取|読|数え|推測|断定|把握|見え|区別)(?:が|を|する"
             r"|する事|すること|る)?(?:ことは|ことが)?(?:られ|え|れ)?(?:でき|出来|られ|れ|え)?(?:ま?せん|ない|かね|ません)"
-            r"|かねます|かねる|できません|出来ません|できない|困難|難しい|情報(?:が"
-            r"|は)(?:不足|足り|十分|あり|ない)|知りません|存じません|なんとも言え|言えません|見えません|読めません|不可能"
-            r"|はっきりし(?:ない|ません)",
+            r"|かねます|かねる|できません|出来ません|できない|困難|難しい|情報(?:が|は)(?:不足|足り|十分|あり|ない)|知りません|存じません|"
+            r"なんとも言え|言えません|見えません|読めません|不可能|はっきりし(?:ない|ません)",
             r"알 수 ?(?:가 )?없|모르(?:겠|는|지)|모릅니다|몰라요|(?:할|볼|셀|읽을|답할|알|말할|판단할|확인할|식별할|구별할"
             r"|특정할|제공할|도와드릴|추측할) 수(?:가|는)? ?없|어렵습니다|어려워"
             r"|불가능|불분명|불명|미상|정보가? (?:부족|없|충분하지)|확실하지 않|확실치 않|명확하지 않|보이지 않습니다|않아 알|정확히 알",
@@ -228,10 +215,9 @@ ABSTAINS = re.compile(
             r"\bn(?:e|')(?: le| la)? ?(?:sais|sait|peux|peut|peuvent|pouvons|connais|permet|permettent|parviens|parvient"
             r"|saurais|suis|dispose|distingue|donne|précise|fournit|indique|montre)\b.{0,60}?\bpas\b(?!.{0,3}que seul)"
             r"|\bje ne (?:sais|saurais|peux|connais)\b|\bon ne (?:sait|peut|voit|distingue)\b|\bon ne voit pas\b"
-            r"|\bje ne vois pas\b|\baucune (?:idée|information|indication|réponse)\b|\bimpossible (?:de|à)\b|\b(?:difficile"
-            r"|dur) (?:de|à) (?:dire|déterminer|savoir|voir|identifier)|\bindéterminé|\binconnue?\b|\bpas (?:assez"
-            r"|suffisamment) d|\binsuffisant|\bimpossible\W*$|\bpas (?:clair|possible|certain|sûr|visible|lisible)"
-            r"|\baucun moyen\b|\billisible",
+            r"|\bje ne vois pas\b|\baucune (?:idée|information|indication|réponse)\b|\bimpossible (?:de|à)\b|\b(?:difficile|dur) (?:de|"
+            r"à) (?:dire|déterminer|savoir|voir|identifier)|\bindéterminé|\binconnue?\b|\bpas (?:assez|suffisamment) d|\binsuffisant|"
+            r"\bimpossible\W*$|\bpas (?:clair|possible|certain|sûr|visible|lisible)|\baucun moyen\b|\billisible",
             r"\bno (?:lo |la |me |te |se )?(?:sé|sabría|sabe|puedo|se puede|se pueden|podría|es posible|consigo|logro"
             r"|tengo (?:idea|información|suficiente|acceso|forma|certeza|manera)|estoy segur|está clar|queda clar|se (?:ve"
             r"|aprecia|distingue|indica|especifica|menciona|muestra|sabe) (?:con claridad|claramente|bien|en)"
@@ -253,10 +239,9 @@ ABSTAINS = re.compile(
             r"|тяжело) (?:сказать|определить|понять|судить)|недостаточно (?:информации|данных)|понятия не имею|неразборчив"
             r"|затрудняюсь|(?:определить|сказать|понять|установить|судить|узнать) (?:нельзя|сложно|трудно|невозможно|не)"
             r"|нет (?:информации|данных|сведений)",
-            r"لا (?:أعرف|أعلم|أستطيع|يمكن\w*|أدري|نعرف|يمكننا|تتوفر|توجد معلومات|تكفي|يتضح|نستطيع|تحتوي .{0,20}معلومات"
-            r"|تظهر .{0,10}بوضوح|أملك|يظهر بوضوح)|(?:غير|ليس) (?:معروف|واضح|ممكن|مؤكد|متأكد|محدد|كاف|مرئي)\w*|لست (?:متأكد"
-            r"|واثق|متيقن)\w*|من (?:الصعب|المستحيل)|يصعب|يستحيل|مجهول|لم أتمكن|غير قادر|معلومات (?:غير )?كافية|تعذر|يتعذر"
-            r"|ليس لدي",
+            r"لا (?:أعرف|أعلم|أستطيع|يمكن\w*|أدري|نعرف|يمكننا|تتوفر|توجد معلومات|تكفي|يتضح|نستطيع|تحتوي .{0,20}معلومات|تظهر .{0,10}بوضوح|"
+            r"أملك|يظهر بوضوح)|(?:غير|ليس) (?:معروف|واضح|ممكن|مؤكد|متأكد|محدد|كاف|مرئي)\w*|لست (?:متأكد|واثق|متيقن)\w*|من (?:الصعب|"
+            r"المستحيل)|يصعب|يستحيل|مجهول|لم أتمكن|غير قادر|معلومات (?:غير )?كافية|تعذر|يتعذر|ليس لدي",
             r"(?:नहीं (?:पता|मालूम|जानता|जानती|बता (?:सकत|पा)|कह सकत|कर सकत|देख सकत|पहचान सकत|किया जा सकत|बताया जा सकत|जा सकता"
             r"|दिख रहा कि|सकता|सकती|है कि)|पता नहीं|(?:संभव|स्पष्ट|ज्ञात|निश्चित|मुमकिन|यकीन|पर्याप्त|साफ) (?:जानकारी )?नहीं"
             r"|असंभव|अज्ञात|मुश्किल है|कठिन है|जानकारी (?:नहीं|पर्याप्त नहीं)|असमर्थ|अस्पष्ट)",
@@ -287,9 +272,8 @@ HIDDEN = re.compile(
             r"|just )*(?:hidden|covered|obscured|obstructed|blocked|concealed|cropped|cut off|torn(?: off)?|blurred(?: out)?"
             r"|smudged|redacted|censored|pixelated|faded|worn|scratched|masked|turned away|occluded|erased|face down|(?:turned"
             r"|switched) off"
-            r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b(?! (?!(?:by|in|from|at|behind|on|with|to|due"
-            r"|because|and|or|but|under|so|out|away|for|here|as|off|too"
-            r"|since|that|if|up|over|partially|completely|entirely)\b)\w)",
+            r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b(?! (?!(?:by|in|from|at|behind|on|with|to|due|"
+            r"because|and|or|but|under|so|out|away|for|here|as|off|too|since|that|if|up|over|partially|completely|entirely)\b)\w)",
             r"\b(?:cannot|can't|can not|could not|couldn't) (?:\w+ly )?be (?:\w+ly )?(?:seen|read|made out|heard|spotted"
             r"|viewed|observed|detected|perceived|recogni[sz]ed)\b",
             rf"\b(?:outside|out of|beyond) (?:(?:of|the|this|our|camera) )*(?:{PICTURE}|sight|focus|edge|shot|range)\b"
@@ -304,15 +288,13 @@ HIDDEN = re.compile(
             rf"|make out|spot|find|view|detect|notice|observe|perceive)\b",
             rf"(?:^|\b(?:{PICTURE}|it|this|that|\w+) (?:alone |itself |only )?)(?:does not|doesn't|do not|don't|didn't|did not|can't"
             rf"|cannot|fails to|never) {_ADVERBS}(?:record|report|document|afford|furnish|lend|exhibit|enumerate|support|say|tell"
-            rf"|show|specify|mention|indicate|state|reveal|depict|display"
-            rf"|identify|list|name|give|contain|include|feature|have|present|explain|suggest|disclose|clarify|describe|capture"
-            rf"|provide|allow|let|permit|load|match)\b",
+            r"|show|specify|mention|indicate|state|reveal|depict|display|identify|list|name|give|contain|include|feature|have|present|"
+            r"explain|suggest|disclose|clarify|describe|capture|provide|allow|let|permit|load|match)\b",
             r"\bzu (?:klein|dunkel|unscharf|weit|verschwommen|undeutlich)\b|\btrop (?:petit|flou|sombre|loin)"
-            r"|\bdemasiado (?:pequeñ|oscur|borros|lejos)|\b(?:muito|demasiado) (?:pequen|escur|borrad)|\btroppo (?:piccol|scur"
-            r"|sfocat|lontan)|слишком|すぎ|너무|太(?:小|模糊|暗|远|黑)|\b(?:verdeckt|versteckt|unscharf|verschwommen|abgeschnitten"
-            r"|unleserlich|nicht im bild|caché|cachée|flou|floue|coupé|oculto|ocultas?|borros[ao]|tapad[ao]|escondid|nascost"
-            r"|sfocat|copert[oaie]|zasłoni|bulanık|mờ|buram|kabur)|скрыт|размыт|закрыт|не попал|遮|模糊|挡住|隠れ|ぼやけ|가려|흐려|흐릿|छिप"
-            r"|धुंधल|مخفي|محجوب",
+            r"|\bdemasiado (?:pequeñ|oscur|borros|lejos)|\b(?:muito|demasiado) (?:pequen|escur|borrad)|\btroppo (?:piccol|scur|sfocat|"
+            r"lontan)|слишком|すぎ|너무|太(?:小|模糊|暗|远|黑)|\b(?:verdeckt|versteckt|unscharf|verschwommen|abgeschnitten|unleserlich|"
+            r"nicht im bild|caché|cachée|flou|floue|coupé|oculto|ocultas?|borros[ao]|tapad[ao]|escondid|nascost|sfocat|copert[oaie]|"
+            r"zasłoni|bulanık|mờ|buram|kabur)|скрыт|размыт|закрыт|не попал|遮|模糊|挡住|隠れ|ぼやけ|가려|흐려|흐릿|छिप|धुंधल|مخفي|محجوب",
             rf"\b{PICTURE} not (?:show|say|tell|mention|give|indicate|contain|have|write)\b",
             rf"\b{PICTURE} (?:alone |only )?(?:gives? no|shows? no|has no|lacks|offers? no|says? nothing"
             rf"|tells? (?:us )?nothing|shows? nothing|contains? no|contains? neither|shows? only|only shows?)\b",
@@ -333,8 +315,7 @@ DENIES = re.compile(
             r"|exists?|appears?|depicted|found|pictured|highlighted|given|included|is \w+ing|are \w+ing|being \w+ed|in (?:the"
             r"|this|that|these) \w+|on (?:the|this) \w+)\b",
             r"\b(?:is|are|was|were|'s|'re)(?: not|n't) (?:\w+ )?(?:present|here|there|included|depicted|pictured|in it)\b"
-            r"|\b(?:is|are|was|were|'s|'re|be|to be)(?: not|n't) (?:\w+ly )?\w+ing\b|\b(?:isn't|aren't|wasn't"
-            r"|weren't) (?:\w+ly )?\w+ing\b",
+            r"|\b(?:is|are|was|were|'s|'re|be|to be)(?: not|n't) (?:\w+ly )?\w+ing\b|\b(?:isn't|aren't|wasn't|weren't) (?:\w+ly )?\w+ing\b",
             r"\b(?:has|have|wears?|holds?|carries|contains?|bears?|shows?|had) (?:no|neither|nothing)\b|\b(?:is|are"
             r"|'s) (?:\w+ing )(?:no\b|nothing|nobody)",
             r"\b(?:does not|doesn't|do not|don't|did not|didn't) (?:\w+ly |even |actually )?(?:seem (?:to be (?:an?|any"
@@ -342,9 +323,8 @@ DENIES = re.compile(
             r"|are|was|were|'s) (?:\w+ly )?(?:empty|absent|missing|nonexistent|blank|bare)\b",
             r"\b(?:is|are|was|were|'s|'re)(?: not|n't) (?:an?|the|any|my|your|one|really an?|actually an?)\b|\b(?:isn't|aren't"
             r"|wasn't|weren't) (?:an?|the|any|one|really an?|actually an?)\b",
-            r"\bonly (?:one|two|a|an|the)\b.*\b(?:is|are|was|were) (?:\w+ )?(?:present|shown|visible|drawn|given|provided|there)\b"
-            r"|\b(?:don't"
-            r"|doesn't|do not|does not) exist\b",
+            r"\bonly (?:one|two|a|an|the)\b.*\b(?:is|are|was|were) (?:\w+ )?(?:present|shown|visible|drawn|given|provided|there)\b|"
+            r"\b(?:don't|doesn't|do not|does not) exist\b",
             r"^(?:it's |it is |there's |there is |he's |she's |\w+ is |i see )?(?:\w+ing )?(?:nothing|none|nobody|no ?one"
             r"|nowhere|no such \w+)(?: at all| there| here| really| visible| is \w+ing| was \w+ing)?\W*$",
             # other languages
@@ -376,8 +356,7 @@ ASKS_BACK = re.compile(
     r"|upload|share|send|describe|rephrase)\b"
     r"|\bplease (?:say|specify|clarify|tell|name|provide|upload|share|send|rephrase|attach|re-?upload|describe)\b|\bneed to know which\b"
     r"|请(?:提供|说明|具体|重新|上传)|どの|どちら.*(?:でしょうか|ですか)|教えて(?:ください|いただ)|어느 .*(?:까|요)\?"
-    r"|알려\s?주|\bmeinen sie\b|\bmeinst du\b"
-    r"|\bwelche[rsn]? .*\?$|\bbitte (?:geben|laden|senden|präzis)"
+    r"|알려\s?주|\bmeinen sie\b|\bmeinst du\b|\bwelche[rsn]? .*\?$|\bbitte (?:geben|laden|senden|präzis)"
     r"|\bpouvez-vous\b|\bpourriez-vous\b|\bde quel(?:le)?\b.*\?$|\bpodría(?:s)? (?:decir|aclarar|especificar|indicar"
     r"|proporcionar)|\ba (?:qué|cuál)\b.*\?$|\bpoderia (?:esclarecer|especificar|fornecer)|\bpotresti\b|\bpotrebbe\b|уточните"
     r"|какую именно|какой именно|пожалуйста, (?:предоставьте|загрузите)|هل (?:تقصد|يمكنك)|कौन[- ]स[ीाे].*\?"
@@ -391,11 +370,9 @@ GUESSES = re.compile(
     r"|\b(?:my|best|educated|wild|rough|only)(?: \w+)? (?:guess|bet|estimate|hunch|answer|choice)\b|\bmy money(?:'s| is)?\b"
     r"|\bmaybe\b|\bperhaps\b|\bprobabl[ey]\b|\bpossibly\b|\bmost likely\b|\b(?:very |quite |more )?likely\b|\bpresumably\b"
     r"|\bsupposedly\b|\bapparently\b|\bplausible\b|\bplausibly\b|\bseemingly\b"
-    r"|\b(?:may|might|could|must|ought to) (?:\w+ly |well |also )?be\b|\b(?:would|should) (?:\w+ly )?be (?:an?|the|around"
-    r"|about|\d)\b|\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|conveys?|express(?:es)?|consistent with"
-    r"|indicates?|indicating"
-    r"|tells? (?:us|me)|resembles?"
-    r"|reminds? me of|strongly)\b"
+    r"|\b(?:may|might|could|must|ought to) (?:\w+ly |well |also )?be\b|\b(?:would|should) (?:\w+ly )?be (?:an?|the|around|about|\d)\b|"
+    r"\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|conveys?|express(?:es)?|consistent with|indicates?|"
+    r"indicating|tells? (?:us|me)|resembles?|reminds? me of|strongly)\b"
     r"|\b(?:if i (?:had|have|were) to|forced to|gun to my head|if pressed)\b|\b(?:judging|going) (?:by|from)\b"
     r"|\bin all likelihood\b|\bchances are\b|\bat a guess\b|\bguess:|^around\b|^about\b|^roughly\b|\bapproximately\b"
     r"|\bsomewhere (?:around|between|near|in)\b|\bat least\b|\ban? educated guess\b"
@@ -445,21 +422,18 @@ CONCLUDES = re.compile(
     r"|given|in short|to sum up|finally)\b"
 )
 FILLER = re.compile(
-    rf"^(?:{_SORRY}\W*)+$|^(?:{_SORRY},? )?(?:(?:but|so|and|however),? )?(?:sure|certainly|of course|okay|ok|alright|great"
-    rf"|let's get started|let me (?:see|look|think|check)|let's see|as an? (?:(?!i\b)[\w'-]+ ?){{1,6}}|i hope (?:this|that|it) helps"
-    r"|(?:i(?:'d| would)? (?:\w+ly )?(?:recommend|suggest|advise|encourage|urge)|please consult|it(?:'s| is) best to)\b.*\b(?:consult\w*"
-    r"|see(?:ing|k|king)?|check\w*|doctor|dermatologist|physician|professional|specialist|expert|pharmacist|vet|lawyer)\b.*"
-    r"|who can\b.*"
-    r"|please (?:take|check|ask|refer|visit|try|be aware)\b.*|(?:please )?(?:let me know|feel free)\b.*|if you\b.*|(?:and "
-    r"|then )?i(?:'ll| will|'d be| would be) (?:help|assist|happy"
-    r"|glad|do my best|try|analy[sz]e)\b.*|is there anything\b.*|here(?:'s| is)\b.*|however|therefore|thus|so|hence"
-    r"|additionally|moreover|furthermore|in addition|for example|note|explanation|reasoning|disclaimer|lol|haha\w*"
-    r"|sorry about that|thank you)\W*$"
-    r"|^作为.{0,10}$|^(?:抱歉|对不起|很抱歉|不好意思|對不起|申し訳(?:ありませんが|ございませんが|ありません|ございません)?"
-    r"|すみません(?:が)?|ごめんなさい|죄송하지만|죄송합니다(?:만)?|미안하지만"
-    r"|es tut mir (?:sehr )?leid|tut mir leid|entschuldigung|leider|désolée?|je suis désolée?|malheureusement|lo siento"
-    r"|lo lamento|perdón|desafortunadamente|lamentablemente|desculpe|desculpa|sinto muito|infelizmente|mi dispiace|scusa|scusi"
-    r"|purtroppo|извините|простите|к сожалению|увы|عذر[اً]+|آسف|للأسف|أنا آسف|معذرة|माफ़? ?(?:कीजिए|करें|कीजिएगा)?|क्षमा करें"
-    r"|sorry|helaas|przepraszam|niestety|üzgünüm|maalesef|xin lỗi|rất tiếc|maaf)\W*$"
+    rf"^(?:{_SORRY}\W*)+$|^(?:{_SORRY},? )?(?:(?:but|so|and|however),? )?(?:sure|certainly|of course|okay|ok|alright|great|"
+    rf"let's get started|let me (?:see|look|think|check)|let's see|as an? (?:(?!i\b)[\w'-]+ ?){{1,6}}|i hope (?:this|that|it) helps|"
+    r"(?:i(?:'d| would)? (?:\w+ly )?(?:recommend|suggest|advise|encourage|urge)|please consult|it(?:'s| is) best to)\b.*\b(?:consult\w*|"
+    r"see(?:ing|k|king)?|check\w*|doctor|dermatologist|physician|professional|specialist|expert|pharmacist|vet|lawyer)\b.*|who can\b.*|"
+    r"please (?:take|check|ask|refer|visit|try|be aware)\b.*|(?:please )?(?:let me know|feel free)\b.*|if you\b.*|(?:and |then )?i(?:'ll|"
+    r" will|'d be| would be) (?:help|assist|happy|glad|do my best|try|analy[sz]e)\b.*|is there anything\b.*|here(?:'s| is)\b.*|however|"
+    r"therefore|thus|so|hence|additionally|moreover|furthermore|in addition|for example|note|explanation|reasoning|disclaimer|lol|haha\w*|"
+    r"sorry about that|thank you)\W*$"
+    r"|^作为.{0,10}$|^(?:抱歉|对不起|很抱歉|不好意思|對不起|申し訳(?:ありませんが|ございませんが|ありません|ございません)?|"
+    r"すみません(?:が)?|ごめんなさい|죄송하지만|죄송합니다(?:만)?|미안하지만|es tut mir (?:sehr )?leid|tut mir leid|entschuldigung|leider|"
+    r"désolée?|je suis désolée?|malheureusement|lo siento|lo lamento|perdón|desafortunadamente|lamentablemente|desculpe|desculpa|"
+    r"sinto muito|infelizmente|mi dispiace|scusa|scusi|purtroppo|извините|простите|к сожалению|увы|عذر[اً]+|آسف|للأسف|أنا آسف|معذرة|"
+    r"माफ़? ?(?:कीजिए|करें|कीजिएगा)?|क्षमा करें|sorry|helaas|przepraszam|niestety|üzgünüm|maalesef|xin lỗi|rất tiếc|maaf)\W*$"
 )
 """A clause that says nothing on the matter."""

@@ -32,18 +32,16 @@ _WORD_QUESTION = re.compile(
     r"|几|多少|为什么|何时|多大|多高|ماذا|أين|كم|لماذا|متى|كيف"
     r"|(?<!\w)(?:ما|من|أي)(?!\w)|कौन|कहाँ|कहां|कितन|क्यों|कब|कैस|किस|क्या (?:है|हैं|लिखा|कर|पहन|पकड़|खा)"
     r"|(?<!\w)(?:что|кто|где|как|как[оа]\w*|каки\w*|сколько|почему|зачем|когда|чей|чья|чем|кого|кому|чего|куда|откуда)(?!\w)"
-    r"|\b(?:wie|wer|wen|wem|wo|wohin|woher|was|warum|wann|welche[rsnm]?|woraus|worauf|quell?e?s?|combien|qui|où|pourquoi|quand"
-    r"|comment|que|quoi|qu'\w+|qué|cuál(?:es)?|cuánt\w+|quién(?:es)?|dónde|cuándo|cómo|qual|quais|quant[oaie]s?|quem|onde"
-    r"|quando|como|chi|che|cosa|dove|perché|come|quale|quali|welke|hoeveel|waar|waarom|wanneer|hoe|wat|co|kto|gdzie|ile"
-    r"|jaki\w*|dlaczego|kiedy|jak|ne|kim|nerede|kaç|hangi|neden|nasıl|gì|ai|đâu|nào|bao nhiêu|tại sao|mấy|apa|siapa|mana"
-    r"|berapa|mengapa|kapan)\b"
+    r"|\b(?:wie|wer|wen|wem|wo|wohin|woher|was|warum|wann|welche[rsnm]?|woraus|worauf|quell?e?s?|combien|qui|où|pourquoi|quand|comment|"
+    r"que|quoi|qu'\w+|qué|cuál(?:es)?|cuánt\w+|quién(?:es)?|dónde|cuándo|cómo|qual|quais|quant[oaie]s?|quem|onde|quando|como|chi|che|cosa|"
+    r"dove|perché|come|quale|quali|welke|hoeveel|waar|waarom|wanneer|hoe|wat|co|kto|gdzie|ile|jaki\w*|dlaczego|kiedy|jak|ne|kim|nerede|"
+    r"kaç|hangi|neden|nasıl|gì|ai|đâu|nào|bao nhiêu|tại sao|mấy|apa|siapa|mana|berapa|mengapa|kapan)\b"
 )
 _EXISTENCE = re.compile(
     rf"^(?:{_AUXILIARY} there\b|{_AUXILIARY} (?:\w+ ){{1,5}}?(?:have|contain|include|show|depict|feature|see|visible|present"
     rf"|in|on|any)\b)|\b(?:see|seen|visible|readable|legible|clear|hidden|known|possible)\b"
-    r"|有|いますか|ありますか|있습니까|있나요|있어요|\b(?:gibt es|y a-t-il|hay|há|existe|c'è|ci sono|er zijn|is er|zijn er"
-    r"|var mı|có|ada)\b|есть"
-    r"|هل (?:يوجد|توجد|هناك)|कोई"
+    r"|有|いますか|ありますか|있습니까|있나요|있어요|\b(?:gibt es|y a-t-il|hay|há|existe|c'è|ci sono|er zijn|is er|zijn er|var mı|có|"
+    r"ada)\b|есть|هل (?:يوجد|توجد|هناك)|कोई"
 )
 _EXISTS = re.compile(
     rf"^{_AUXILIARY} there (?:(?:any|an?|some|the|one|more|other|only|at least|\d+|two|three) )*((?:(?!(?:in|on|at|of|behind|under"
@@ -52,8 +50,7 @@ _EXISTS = re.compile(
 _ASKS_WHETHER_SEEN = re.compile(r"\b(?:see|seen|visible|readable|legible|shown|clear|hidden|known|possible|tell|blurry|covered|obscured)\b")
 _HOW_MANY = re.compile(
     r"\b(?:how many|what number of|number of|count the|count of)\b|几[个人只张条辆位]|多少|いくつ|何(?:人|個|匹|台|本|枚|つ"
-    r"|頭)|몇|\b(?:wie ?viele"
-    r"|combien|cuánt[oa]s|quant(?:[oa]s|[ie])|hoeveel|ile|kaç|bao nhiêu|berapa)\b|сколько|كم|कितने|कितनी"
+    r"|頭)|몇|\b(?:wie ?viele|combien|cuánt[oa]s|quant(?:[oa]s|[ie])|hoeveel|ile|kaç|bao nhiêu|berapa)\b|сколько|كم|कितने|कितनी"
 )
 _NUMBER = re.compile(
     r"\bhow (?:much|old|tall|long|far|fast|big|heavy|high|deep|wide|large|hot|cold)\b|\bwhat (?:time|year|age|price|date"
@@ -73,14 +70,12 @@ _WHERE = re.compile(
 )
 _WHY = re.compile(r"\bwhy\b|\breason\b|\bwhat (?:caused|makes|made)\b")
 _TEXT = re.compile(
-    r"\b(?:say|says|said|written|write|writing|reads?|title|word|words|text|message|caption|inscription|label|sticker|slogan"
-    r"|language)\b"
+    r"\b(?:say|says|said|written|write|writing|reads?|title|word|words|text|message|caption|inscription|label|sticker|slogan|language)\b"
 )
 _WHAT_IS_WRONG = re.compile(
-    r"^(?:why|(?:which|what|who)\b.*\b(?:no|without|cannot)\b|what(?:'s| is) (?:wrong|missing|different|special|unusual|strange|odd|absent"
-    r"|lacking|funny|weird|unique|peculiar"
-    r"|not)|what (?:can|could|does|do|did|is|are)(?: \w+){1,4} not)\b|n't\b|\b(?:not|unable|missing|problem|unusual|wrong|lacks?"
-    r"|lacking|forbid|prohibit\w*|different|difference|special)\b"
+    r"^(?:why|(?:which|what|who)\b.*\b(?:no|without|cannot)\b|what(?:'s| is) (?:wrong|missing|different|special|unusual|strange|odd|"
+    r"absent|lacking|funny|weird|unique|peculiar|not)|what (?:can|could|does|do|did|is|are)(?: \w+){1,4} not)\b|n't\b|\b(?:not|unable|"
+    r"missing|problem|unusual|wrong|lacks?|lacking|forbid|prohibit\w*|different|difference|special)\b"
 )
 _UNKNOWN = re.compile(r"\b(?:no|not|cannot|unable|unknown|unclear|impossible|without|lacks?|lacking)\b|n't\b")
 _ABILITY = re.compile(r"^(?:can|could) (?!you\b)|^is (?:it|this|that) (?:even )?(?:possible|feasible)\b|\benough\b")
@@ -90,9 +85,8 @@ _DOING = re.compile(
 _FEELING = re.compile(r"\b(?:mood|expression|feel|feels|feeling|look|looks|emotions?|emotional|attitude|sentiment|tone)\b")
 _DESCRIBE = re.compile(
     r"^(?:please )?(?:describe|explain|summari[sz]e|write|list|tell me about)\b"
-    r"|^what (?:can|do) you see|^how would you describe\b|^(?:what|who)(?:'s| is| are) (?:in|on|shown|depicted|there"
-    r"|visible) ?(?:in )?(?:the |this )?(?:image"
-    r"|picture|photo|photograph)?\W*$"
+    r"|^what (?:can|do) you see|^how would you describe\b|^(?:what|who)(?:'s| is| are) (?:in|on|shown|depicted|there|"
+    r"visible) ?(?:in )?(?:the |this )?(?:image|picture|photo|photograph)?\W*$"
 )
 _CAN_YOU = re.compile(
     r"^(?:can|could|would|will) you (?:please )?(?:tell|say|identify|describe|explain|name|give|read|help|list|count|find"

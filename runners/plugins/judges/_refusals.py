@@ -59,12 +59,11 @@ _CLAUSE = re.compile(
     r"|they|this|there|that|yes|no|probably|you|one|its|his)|because|since (?:i|the|it|there|no)|as (?:there|it is|his|her"
     r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
     r"|but|cannot|can't|couldn't|don't|do not|am not|am unable|therefore))\b)"
-    r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
-    r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|(?:\w+ )?which|where|who|while"
-    r"|whether"
-    r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
-    r"|merely|instead|others?|yet|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
-    r"|unclear|unknown|neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
+    r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes|maybe|"
+    r"perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|(?:\w+ )?which|where|who|while|whether|if|"
+    r"and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply|merely|instead|"
+    r"others?|yet|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible|unclear|unknown|"
+    r"neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
     r"|\s*\((?=[^()]{3,})|(?<=[^()]{3})\)\s+(?=\w)"
     r"|,(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])|(?<=[がけ])、|(?<=지만)\s+|(?<=는데)\s+|(?<=지만),\s*|،\s*"
     r"|,?\s+(?=(?:aber|jedoch|mais|cependant|pero|aunque|mas|embora|porém|ma|però|но|хотя|لكن|ولكن|लेकिन|मगर|maar|ale|choć|ama"
@@ -76,9 +75,8 @@ _YES_NO = re.compile(
     r"(?:yes|yeah|yep|yup|yea|nope|nah|no(?! (?:idea|clue|way|one|body|telling|knowing|information|info|evidence|indication"
     r"|\w+ (?:is|are|can|was|were)\b|doubt|details?|context|answer|comment|such))|not (?:really|that i|at all|as far|quite"
     r"|in this|from what|exactly)|correct|incorrect|true|false|definitely|absolutely|of course|certainly|indeed|never|both"
-    r"|neither|affirmative|negative|i (?:think|believe|guess|suppose|hope) (?:so|not)|i (?:don't|do not) (?:think"
-    r"|believe) (?:so|it|he|she|they|the|there|that)|i doubt (?:it|so|that)"
-    r")(?:\b|(?=[^a-z])|$)|\b(?:yes|no)\W*$"
+    r"|neither|affirmative|negative|i (?:think|believe|guess|suppose|hope) (?:so|not)|i (?:don't|do not) (?:think|believe) (?:so|it|he|"
+    r"she|they|the|there|that)|i doubt (?:it|so|that))(?:\b|(?=[^a-z])|$)|\b(?:yes|no)\W*$"
 )
 _OPTION = re.compile(
     r"\(([a-j])\)|(?:^|\b(?:option|choice|answer|point|picture|box|image|choose|pick|select|with|for|toward|towards|to|is|say"
@@ -229,18 +227,16 @@ _CORRECTS_ABROAD = re.compile(
 )
 _ALTERNATIVE = re.compile(r"\b(?:could|might|may) (?:\w+ )?be\b|^(?:maybe|perhaps|possibly)\b")
 _NEGATES_ABROAD = re.compile(
-    r"\b(?:no|nicht|kein\w*|nichts|ne|pas|não|non|nie|niet|geen|không|tidak|değil)\b|\bn'|(?<!\w)(?:не|нет)(?!\w)|不|没|無"
-    r"|ない|ません|않|없"
-    r"|لا |ليس|नहीं"
+    r"\b(?:no|nicht|kein\w*|nichts|ne|pas|não|non|nie|niet|geen|không|tidak|değil)\b|\bn'|(?<!\w)(?:не|нет)(?!\w)|不|没|無|ない|ません|않|"
+    r"없|لا |ليس|नहीं"
 )
 _TOKENS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]+")
 _ASKING = frozenset("什么吗呢哪谁几怎样多少钱何か？ですますの무엇어디까요") | word_set(
     "was ist wer wo wie que qué quel quelle quoi qui où est es cuál quién dónde che cosa chi dove qual quale quem é o что кто где какой как"
 )
 _RELATIVE = re.compile(
-    r"(?<=\w) (?:who|that|which|whose \w+)(?:'s|(?: is| are| was| were| do| does| did| has| have| had| can| could| cannot| can't| isn't"
-    r"| aren't"
-    r"| doesn't| don't| didn't| wasn't| weren't| would))\b.*"
+    r"(?<=\w) (?:who|that|which|whose \w+)(?:'s|(?: is| are| was| were| do| does| did| has| have| had| can| could| cannot| can't| isn't|"
+    r" aren't| doesn't| don't| didn't| wasn't| weren't| would))\b.*"
 )
 _LEXICAL_VERB = re.compile(
     r"^(?:it|he|she|they|i|we|you|there|this|that) \w|^(?:an?|the|his|her|its|their|my|this|that) (?:[\w'-]+ ){1,3}?\w+(?:s"
@@ -277,8 +273,7 @@ _NOT_SPECIFIC = re.compile(
 _SOMETHING = re.compile(r"\b(?:something|someone|somebody|somewhere|some (?:object|thing|person|place))\b")
 _YES_NO_ABROAD = re.compile(
     r"^(?:ja|nein|doch|oui|non|si|sí|sì|no|não|sim|да|нет|نعم|हाँ|हां|जी|नहीं|是的|是|不是|不|有|没有|對|对|はい|いいえ|うん"
-    r"|네|예|아니[요오]|tak|nie|nee"
-    r"|evet|hayır|có|không|ya|tidak|لا)(?=\W*$|[,.;!،、])|^(?:是的|はい|いいえ|네|아니[요오])"
+    r"|네|예|아니[요오]|tak|nie|nee|evet|hayır|có|không|ya|tidak|لا)(?=\W*$|[,.;!،、])|^(?:是的|はい|いいえ|네|아니[요오])"
 )
 _ONLY = re.compile(r"^(?:only|just|but|rather|merely|simply|instead)\b")
 _INTRODUCES = re.compile(
@@ -568,8 +563,7 @@ def _role(text: str, bare: str, parsed: Asked, in_english: bool, guesses: bool) 
 def _negates_verb(clause: str, parsed: Asked) -> bool:
     """Return true if a clause denies the action that the question presupposes."""
     negated = re.findall(
-        r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there"
-        r"|right now)\b)",
+        r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there|right now)\b)",
         clause,
     )
     return any(stem(verb) in parsed.verbs for verb in negated)

@@ -14,20 +14,17 @@ _CONTINUATION = re.compile(r"\n\s*(?:question|q|human|user|instruction|problem|i
 _TAGGED = re.compile(r"<(answer|final_answer)>\s*(.*?)\s*</\1>", re.DOTALL | re.IGNORECASE)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _ANNOUNCED = re.compile(
-    r"####[ \t]*(?P<hash>[^\n]+)|\bfinal answer\b\W*\n\s*(?P<next>[^\n]+)"
-    r"|\banswer\b(?:[ \t]+(?:to|for|of)\b[^.:=\n]{0,100}?)?"
-    r"(?:[ \t]*[:：=][\s=]*|[ \t]+(?:is|was|would be|will be|should be|must be|comes to|equals)\b[ \t]*[:：]?\s*)"
-    r"(?P<said>[^\n]+)"
+    r"####[ \t]*(?P<hash>[^\n]+)|\bfinal answer\b\W*\n\s*(?P<next>[^\n]+)|\banswer\b(?:[ \t]+(?:to|for|"
+    r"of)\b[^.:=\n]{0,100}?)?(?:[ \t]*[:：=][\s=]*|[ \t]+(?:is|was|would be|will be|should be|must be|comes to|"
+    r"equals)\b[ \t]*[:：]?\s*)(?P<said>[^\n]+)"
     r"|(?:答案|答え|回答)\s*(?:是|为|為|は|[:：])+\s*(?P<han>[^\n]+)"
     r"|\b(?:respuesta|réponse|antwort|resposta|risposta)\b(?:[ \t]+(?:es|est|ist|é|è|correcta|lautet))*[ \t]*[:：]?[ \t]*(?P<latin>[^\n]+)",
     re.IGNORECASE,
 )
 _CORRECTION = re.compile(
-    r"(?:\A|[.!?;,:…\n]|[-–—] ?)\s*(?:(?:oh|no|hmm+|but|ah|ok|okay|well|um|uh)[,.…!]*\s+)*"
-    r"(?:(?:wait|hold on|correction|scratch that|on second thoughts?|i mean|i meant|my mistake|my bad|or rather|make that|sorry|no)"
-    r"\s*(?:[,.!:;…]|[-–—]\s|\Z)"
-    r"|(?:i mean|i meant|or rather|make that)\b"
-    r"|(?:actually|wait|sorry)[,:]?\s+(?=no\b|it|that|this|the\b|there|i\b|upon|after|looking))"
+    r"(?:\A|[.!?;,:…\n]|[-–—] ?)\s*(?:(?:oh|no|hmm+|but|ah|ok|okay|well|um|uh)[,.…!]*\s+)*(?:(?:wait|hold on|correction|scratch that|"
+    r"on second thoughts?|i mean|i meant|my mistake|my bad|or rather|make that|sorry|no)\s*(?:[,.!:;…]|[-–—]\s|\Z)|(?:i mean|i meant|"
+    r"or rather|make that)\b|(?:actually|wait|sorry)[,:]?\s+(?=no\b|it|that|this|the\b|there|i\b|upon|after|looking))"
     r"|\blet me (?:correct|re-?check|reconsider|re-?count|re-?phrase|try again|fix|double[- ]check|look again)\b[^.:!?\n]*[.:!?]?"
     r"|\bi (?:made an? (?:mistake|error)|misspoke|misread|was wrong|miscounted)\b[^.:!?\n]*[.:!?]?",
     re.IGNORECASE,

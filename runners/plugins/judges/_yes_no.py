@@ -55,23 +55,20 @@ _UNDECIDED = re.compile(
 )
 _IDIOMS = re.compile(
     r"\bno (?:longer|doubts?|question|problem|need|matter|way (?:to|of|for|i)\b|more than|less than|fewer than|sooner|wonder|idea|clue|"
-    r"one\b|offen[cs]e|worries|"
-    r"means|reason|further|additional|other|specific|such|clear|visible|information|evidence (?:to|for|of) (?:say|decide|tell))|"
-    r"\bno\.? ?(?=\d)|\b(?:whether|if) (?:the answer is |it is |to (?:say|answer) )?(?:yes|no)\b|\bsay(?:ing)? (?:yes|no)\b(?= (?:to|"
-    r"if|when|without))"
+    r"one\b|offen[cs]e|worries|means|reason|further|additional|other|specific|such|clear|visible|information|evidence (?:to|for|"
+    r"of) (?:say|decide|tell))|\bno\.? ?(?=\d)|\b(?:whether|if) (?:the answer is |it is |to (?:say|answer) )?(?:yes|no)\b|"
+    r"\bsay(?:ing)? (?:yes|no)\b(?= (?:to|if|when|without))"
 )
 _ANSWER = r"(?:\b(?:answer|response|verdict|conclusion|réponse|antwort|respuesta|resposta|risposta|ответ)\b|答案|答え|정답)"
 _ANNOUNCED = re.compile(
-    rf"{_ANSWER}[^.!?;\n]{{0,60}}?(?:\bis\b|\best\b|\bist\b|\bes\b|\bé\b|\bè\b|\bwould be\b|\bmust be\b|\bbe\b|[:：=是は]|\W-+\W|->|→|"
-    rf"^|\s)\W*(?P<not>(?:(?:definitely|clearly|certainly) )?not (?:a )?|n't )?\W*"
-    rf"(?:(?:a|an|clearly|definitely|therefore|thus|probably|simply|just|indeed|most likely|final|resounding|"
-    rf"clear)\W+){{0,3}}(?P<said>{_WORD}){_EDGE}"
+    rf"{_ANSWER}[^.!?;\n]{{0,60}}?(?:\bis\b|\best\b|\bist\b|\bes\b|\bé\b|\bè\b|\bwould be\b|\bmust be\b|\bbe\b|[:：=是は]|\W-+\W|->|→|^|"
+    r"\s)\W*(?P<not>(?:(?:definitely|clearly|certainly) )?not (?:a )?|n't )?\W*(?:(?:a|an|clearly|definitely|therefore|thus|probably|"
+    rf"simply|just|indeed|most likely|final|resounding|clear)\W+){{0,3}}(?P<said>{_WORD}){_EDGE}"
 )
 _CORRECTED = re.compile(
-    rf"(?:\b(?:actually|wait|correction|rather|sorry|scratch that|second thoughts?|hmm+|hold on|i mean|looking (?:again|closer|"
-    rf"more closely)|oops|no longer in doubt)\b[\s,.:;!?—–\-…]*)"
-    rf"(?:(?:it's|it is|i mean|the answer is|make that|that's|that should be|it should be|so|sorry|actually|wait|i'd say|"
-    rf"i say)\b[\s,:]*){{0,4}}(?P<said>{_PLAIN}){_EDGE}"
+    r"(?:\b(?:actually|wait|correction|rather|sorry|scratch that|second thoughts?|hmm+|hold on|i mean|looking (?:again|closer|"
+    r"more closely)|oops|no longer in doubt)\b[\s,.:;!?—–\-…]*)(?:(?:it's|it is|i mean|the answer is|make that|that's|that should be|"
+    rf"it should be|so|sorry|actually|wait|i'd say|i say)\b[\s,:]*){{0,4}}(?P<said>{_PLAIN}){_EDGE}"
 )
 _LAST = re.compile(
     rf"(?:\b(?:so|thus|therefore|hence|then|in short|finally|overall|final|i(?:'d| would) say|in conclusion|to conclude|"
@@ -79,33 +76,25 @@ _LAST = re.compile(
 )
 _NEGATED_START = re.compile(
     r"not (?:at all|really|that i (?:can|could) (?:see|tell|find)|as far as i can (?:see|tell)|true|correct|right|so|exactly|quite|"
-    r"in (?:the|this) (?:image|picture|photo))\b|"
-    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely|apparently|evidently|seemingly),? not?\b|by no means\b|"
-    r"nothing of the (?:sort|kind)\b|"
-    r"(?:(?:it|that) (?:appears|seems)|i (?:think|believe|guess)) not\b(?=\W*$)|"
-    r"(?:it )?(?:does not|doesn't) (?:look|seem|appear)(?: so| like it| to be(?: so| the case)?)\b(?=\W*$)|"
-    r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is definitely| seems)? ?(?:not|"
-    r"n't) (?:true|correct|right|accurate|the case|so)\b|"
-    r"(?:that|this|it) isn't (?:true|correct|right|accurate|the case|so)\b|(?:that|it|(?:that|this|the)(?: (?:statement|claim|"
-    r"description|sentence))?)(?:'s| is) (?:false|incorrect|wrong|untrue|inaccurate)\b|"
-    r"i(?: do not|n't| don't) (?:think|believe) so\b|i don't (?:think|believe) so\b|i (?:can't|cannot|can not|couldn't|don't|"
-    r"do not) see (?:any|one|an?)\b|"
-    r"there (?:is|are|was|were) no\b(?! (?:doubt|question|way|idea|reason|telling|evidence|indication|information|clear|longer)\b)|"
-    r"there (?:isn't|aren't|wasn't|weren't)\b|there (?:is|are) not (?:any|an?)\b|"
-    r"(?:there|it|they|he|she|that|this) (?:(?:is|are|was|were|does|do|did|has|have|can)(?: not|n't)|cannot|can't)\b(?=\W*$)|"
-    r"pas (?:du tout|vraiment|que je)\b|pas\b$|gar nicht\b|nicht wirklich\b|en absoluto\b|para nada\b"
+    r"in (?:the|this) (?:image|picture|photo))\b|(?:definitely|certainly|absolutely|probably|of course|clearly|surely|apparently|"
+    r"evidently|seemingly),? not?\b|by no means\b|nothing of the (?:sort|kind)\b|(?:(?:it|that) (?:appears|seems)|i (?:think|believe|"
+    r"guess)) not\b(?=\W*$)|(?:it )?(?:does not|doesn't) (?:look|seem|appear)(?: so| like it| to be(?: so| the case)?)\b(?=\W*$)|(?:that|"
+    r"it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is definitely| seems)? ?(?:not|n't) (?:true|correct|"
+    r"right|accurate|the case|so)\b|(?:that|this|it) isn't (?:true|correct|right|accurate|the case|so)\b|(?:that|it|(?:that|this|"
+    r"the)(?: (?:statement|claim|description|sentence))?)(?:'s| is) (?:false|incorrect|wrong|untrue|inaccurate)\b|i(?: do not|n't|"
+    r" don't) (?:think|believe) so\b|i don't (?:think|believe) so\b|i (?:can't|cannot|can not|couldn't|don't|do not) see (?:any|one|"
+    r"an?)\b|there (?:is|are|was|were) no\b(?! (?:doubt|question|way|idea|reason|telling|evidence|indication|information|clear|longer)\b)|"
+    r"there (?:isn't|aren't|wasn't|weren't)\b|there (?:is|are) not (?:any|an?)\b|(?:there|it|they|he|she|that|this) (?:(?:is|are|was|were|"
+    r"does|do|did|has|have|can)(?: not|n't)|cannot|can't)\b(?=\W*$)|pas (?:du tout|vraiment|que je)\b|pas\b$|gar nicht\b|nicht wirklich\b|"
+    r"en absoluto\b|para nada\b"
 )
 _AFFIRMED_START = re.compile(
     r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is indeed| seems) (?:true|correct|right|"
-    r"accurate|the case|so)\b|"
-    r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|(?:it )?(?:seems so|appears so|"
-    r"(?:looks|seems) like it)\b(?=\W*$)|"
-    r"(?:without (?:a|any) doubt|(?:most )?(?:certainly|definitely)|surely|apparently(?: so)?)\b(?=\W*$)|"
-    r"(?:(?:it|there) )?sure (?:is|does)\b(?=\W*$)|"
-    r"indeed,? (?:there|it|they|he|she) (?:is|are|was|were|does|do)\b(?=\W*$)|"
-    r"(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich"
-    r"|claro(?: que sí)?|por supuesto|certo|"
-    r"конечно)(?!\w)(?! not\b)"
+    r"accurate|the case|so)\b|(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|(?:it )?(?:seems so|"
+    r"appears so|(?:looks|seems) like it)\b(?=\W*$)|(?:without (?:a|any) doubt|(?:most )?(?:certainly|definitely)|surely|"
+    r"apparently(?: so)?)\b(?=\W*$)|(?:(?:it|there) )?sure (?:is|does)\b(?=\W*$)|indeed,? (?:there|it|they|he|she) (?:is|are|was|were|"
+    r"does|do)\b(?=\W*$)|(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich|"
+    r"claro(?: que sí)?|por supuesto|certo|конечно)(?!\w)(?! not\b)"
 )
 _FRAME = word_set(
     "is are was were be do does did can could has have had will would there here you i we see seen visible present shown a an the any some "
@@ -114,9 +103,8 @@ _FRAME = word_set(
 """Words of a question that a statement of the same need not repeat."""
 _UNCERTAIN = re.compile(
     r"\b(?:if|whether|may|might|could|would|should|but|although|though|however|unless|or|almost|nearly|partly|partially|only|until"
-    r"|without|than .* than|used to|neither|nor|except|toy|fake|possibl[ey]|hard|difficult|unclear|unable|sure|certain|impossible|tell"
-    r"|lacks?"
-    r"|rather|instead|nothing|nobody|none|unlikely|false|doubt\w*)\b"
+    r"|without|than .* than|used to|neither|nor|except|toy|fake|possibl[ey]|hard|difficult|unclear|unable|sure|certain|impossible|tell|"
+    r"lacks?|rather|instead|nothing|nobody|none|unlikely|false|doubt\w*)\b"
 )
 _EXISTS = re.compile(r"\b(?:there|shows?|see|contains?|depicts?|features?|includes?|visible|present|has|have)\b")
 _OPPOSITE = {"yes": "no", "no": "yes"}

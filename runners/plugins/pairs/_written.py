@@ -93,9 +93,8 @@ _VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\
 _LEFT_LABEL = re.compile(r"\A\W*[QA]\W{0,4}\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
 """Beginning of a part that may be an unknown label."""
 _BEHIND = re.compile(
-    r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f]){1,8}\Z|"
-    r"(?<=\w)\s*[(\[](?:as |which is )?(?:stated|mentioned|given|described|shown|seen|visible|per|according to|based on|from|in)\b"
-    r"[^()\[\]]*\b(?:caption|picture|image|photo|description)\b[^()\[\]]*[)\]]\.?\Z",
+    r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f]){1,8}\Z|(?<=\w)\s*[(\[](?:as |which is )?(?:stated|mentioned|given|described|shown|"
+    r"seen|visible|per|according to|based on|from|in)\b[^()\[\]]*\b(?:caption|picture|image|photo|description)\b[^()\[\]]*[)\]]\.?\Z",
     re.IGNORECASE,
 )
 """A sign behind a part, or a reference to the caption or image."""
@@ -113,15 +112,14 @@ _DECLINED = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"\b(?:is|so|hence|therefore|thus|remains?) (?:it(?: is|'s) |\w+ly )?(?:unanswerable|ambiguous|unknown|undetermined|unclear)"
-    r"(?:[.!]?\Z| (?:because|as|since)\b)|"
-    r"\b(?:caption|description|text|picture|image|photo) (?:alone )?(?:does not|doesn[’']t|cannot|can[’']t) "
-    r"(?:say|tell|show|specify|mention|state|indicate|give|provide|reveal|describe|include|contain|name|identify)\b|"
-    r"\bno information\b|\binformation (?:is )?(?:not (?:available|provided|given|present)|unavailable|missing)\b|"
-    r"\bcan(?:not|[’']t) be (?:found|known)\b|\A(?:that|it|this)(?: is|[’']s) (?:\w+ )?(?:subjective|a matter of \w+)\b|"
-    r"\Ait varies[.]?\Z|\A(?:impossible|undisclosed|undefined)[.!]?\Z|"
-    r"\A(?:both|either|any)(?: one)?(?: of (?:the|these|those) \w+)? (?:is|are|could be|may be|might be) (?:possible|true|right|correct)\b|"
-    r"\Ait (?:could|may|might) be (?:either|any)\b|\Aonly the \w+ (?:would|could|can) (?:know|tell|say)\b|\Awhich (?:\w+ ){0,2}\w+\? ",
+    r"\b(?:is|so|hence|therefore|thus|remains?) (?:it(?: is|'s) |\w+ly )?(?:unanswerable|ambiguous|unknown|undetermined|"
+    r"unclear)(?:[.!]?\Z| (?:because|as|since)\b)|\b(?:caption|description|text|picture|image|photo) (?:alone )?(?:does not|doesn[’']t|"
+    r"cannot|can[’']t) (?:say|tell|show|specify|mention|state|indicate|give|provide|reveal|describe|include|contain|name|identify)\b|"
+    r"\bno information\b|\binformation (?:is )?(?:not (?:available|provided|given|present)|unavailable|missing)\b|\bcan(?:not|"
+    r"[’']t) be (?:found|known)\b|\A(?:that|it|this)(?: is|[’']s) (?:\w+ )?(?:subjective|a matter of \w+)\b|\Ait varies[.]?\Z|"
+    r"\A(?:impossible|undisclosed|undefined)[.!]?\Z|\A(?:both|either|any)(?: one)?(?: of (?:the|these|those) \w+)? (?:is|are|could be|"
+    r"may be|might be) (?:possible|true|right|correct)\b|\Ait (?:could|may|might) be (?:either|any)\b|\Aonly the \w+ (?:would|could|"
+    r"can) (?:know|tell|say)\b|\Awhich (?:\w+ ){0,2}\w+\? ",
     re.IGNORECASE,
 )
 """Words that abstain if an abstention was requested; elsewhere some of them answer."""
