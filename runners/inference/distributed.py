@@ -60,6 +60,9 @@ def load_spread(model: Any, strategy: str, device: torch.device, local_rank: int
     Args:
         model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.
         strategy: of `SPREAD`.
+
+    Raises:
+        StageError: the model's plugin cannot spread it.
     """
     import inspect
     import os

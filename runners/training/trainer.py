@@ -96,6 +96,9 @@ def train(
         seed: of whatever the recipe did not seed.
         advance: called after every step.
         events: where TensorBoard looks for curves.
+
+    Returns:
+        The module's state dict, gathered from all devices.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in _EXPECTED_WARNINGS:

@@ -31,7 +31,10 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return (a prompt's tokens on these images, how many are shared); None if not shareable."""
+        """Return (a prompt's tokens on these images, how many are shared); None if not shareable.
+
+        None if the two differ before the image ends. `written` are its tokens as text, if known.
+        """
         written = model.written(prompt) if written is None else written
         same = common_prefix_length(self.written, written)
         tail = len(self.written) - same
