@@ -246,8 +246,8 @@ MAX_LISTED = 8
 @dataclass(frozen=True)
 class Obstacle:
     kind: str
-    """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache, legacy,
-    history, missing, damaged, clone."""
+    """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache,
+    changed, history, missing, damaged, clone."""
     what: str
     todo: str
     blocks: bool = True

@@ -97,7 +97,7 @@ def _unanswered(sample_ids: Sequence[str], total: int) -> str:
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:
-    named = (find(root, n) for n in names or () if not n.startswith("results/"))
+    named = [find(root, n) for n in names or () if not n.startswith("results/")]  # an unknown name ends it before any file is hashed
     verdicts = {}
     for entry in named if names else (e for e in entries(root) if e.where in ("here", "broken")):
         verdict = verify(entry)

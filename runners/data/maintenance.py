@@ -68,8 +68,7 @@ class Holding:
 
 def list_holdings(root: Path) -> list[Holding]:
     """Check every folder of the store; return Holdings, latest use first; [] without a store."""
-    folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
-    return sorted((_measure_folder(folder) for folder in folders), key=lambda h: -h.last_use)
+    return sorted((_measure_folder(folder) for folder in _folders(root)), key=lambda h: -h.last_use)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import PIL.Image
 import torch
@@ -19,10 +19,6 @@ from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.plain import append_tokens, start_token
 from qualm.runners.inference.hf.self_check import TOLERANCE
-
-if TYPE_CHECKING:
-    from qualm.runners.inference.hf.model import HfVlm
-
 
 Verdict = Literal["ok", "warn", "fail", "error", "skip"]
 """`fail`: the model is at fault. `error`: the check itself failed, by a fault of Qualm or a library."""
