@@ -195,6 +195,14 @@ def test_all_that_are_here_or_those_that_are_named(root: Path) -> None:
     assert not gone.good and "not on this disk" in gone.problems[0]
 
 
+def test_an_unknown_name_ends_it_before_any_file_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("qualm.registry.entries.checking.verify", lambda entry: read.append(entry.name))
+    with pytest.raises(EntryError):
+        check_entries(root, ["mine", "othr"])
+    assert read == []
+
+
 def test_an_entry_s_objects_are_read_too(root: Path) -> None:
     file = spoil(root, b"b")
     (mine, other) = check_entries(root, None).values()
