@@ -126,7 +126,11 @@ class Samples:
         return self._coded[name]
 
     def partition(self, fields: str) -> tuple[Ints, list[str]]:
-        """Return ((n,) part number, -1 if a field is empty; sorted part names) for `FIELD*FIELD`."""
+        """Return ((n,) part number, -1 if a field is empty; sorted part names) for `FIELD*FIELD`.
+
+        Returns:
+            (n,) the number of each sample's part, -1 where it lacks a value, and the parts' values, sorted.
+        """
         if fields in self._partitions:
             return self._partitions[fields]
         columns = [self.values(name) for name in fields.split(CROSS)]
@@ -241,7 +245,10 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
 
 
 def pad_lists(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """Return (n, width): list i in row rows[i], padded with NaN; StageError if one is longer."""
+    """Return (n, width): list i in row rows[i], padded with NaN; StageError if one is longer.
+
+    StageError if a list is longer than `width`.
+    """
     result = np.full((n, width), np.nan)
     values, lengths = flatten_lists(column)
     if lengths.max(initial=0) > width:
@@ -262,6 +269,9 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
     """Return (n, K) softmax of option logits, NaN rows if undefined; StageError on bad counts.
 
     In single precision every step is rounded to float32.
+
+    Raises:
+        StageError: a row has another number of logits than options.
     """
     rows = samples.rows_of(table["sample_id"], where)
     width = int(samples.n_options.max(initial=0))

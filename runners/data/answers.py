@@ -322,7 +322,7 @@ class Store(StoredAnswers):
         for folder in self._root.iterdir():
             if folder.name not in self._sources and self._is_usable(folder):
                 self._sources[folder.name] = open_segments(folder)
-        return sorted(super()._listed())
+        return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
     def _is_usable(self, folder: Path) -> bool:
         """Return whether a folder's answers fit in model, engine, libraries, and are not refused."""

@@ -53,7 +53,11 @@ class AssembledPictures:
         return self._made[recipe]
 
     def hashes(self, ids: set[str]) -> dict[str, int | None]:
-        """Return the perceptual hash by image id, None if undecodable; StageError if ids clash."""
+        """Return the perceptual hash by image id, None if undecodable; StageError if ids clash.
+
+        Raises:
+            StageError: two different images have one id.
+        """
         hash_of: dict[str, int | None] = {}
         with progress(self.stage.settings, f"{self.stage.name}: looking at images", len(ids)) as advance:
             for image, folder, digest, code in map_ahead(_look, self._stream(ids), self.stage.settings.workers):

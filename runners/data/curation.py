@@ -235,8 +235,10 @@ def without_lone_pairs(samples: pa.Table) -> pa.Table:
 
 
 def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
-    worst = (*REASONS, "unresolved", *(("unreviewed",) if unreviewed == "drop" else ()))
-    return next((verdict for verdict in worst if verdict in verdicts), "kept")
+    for worst in (*REASONS, "unresolved"):
+        if worst in verdicts:
+            return worst
+    return "unreviewed" if "unreviewed" in verdicts and unreviewed == "drop" else "kept"
 
 
 def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:

@@ -197,7 +197,11 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def try_perturbations(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply each perturbation to the first sample it fits per dataset; StageError if bad."""
+    """Apply each perturbation to the first sample it fits per dataset; StageError if bad.
+
+    Raises:
+        StageError: a perturbation breaks its contract.
+    """
     for variant in (v for v in variants if v.function is not None):
         for dataset in datasets:
             row = next((i for i, s in enumerate(dataset.samples) if variant.fits(s["image_id"] is not None)), None)
@@ -331,12 +335,20 @@ class DatasetFolder:
         return _item(sample["sample_id"], sample["question"], self.files(row), self.where(row))
 
     def image(self, row: int) -> PIL.Image.Image | None:
-        """Return a row's only image, as RGB; None without one, BrokenSampleError for several."""
+        """Return a row's only image, as RGB; None without one, BrokenSampleError for several.
+
+        Raises:
+            BrokenSampleError: it is missing, cannot be decoded, or there are several.
+        """
         data = self.encoded(row)
         return None if data is None else decode_image(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """Return the bytes of a row's only image; None without one, BrokenSampleError for several."""
+        """Return the bytes of a row's only image; None without one, BrokenSampleError for several.
+
+        Raises:
+            BrokenSampleError: it is missing, or there are several.
+        """
         files = self.files(row)
         if len(files) > 1:
             raise BrokenSampleError(f"{self.where(row)}: expected one image, got {len(files)}; leave out samples with several by `where:`")
@@ -433,6 +445,9 @@ def choose_unrelated(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, i
 
     Args:
         rows: (sample_id, image_id, group); a row without a group is its own group.
+
+    Returns:
+        sample_id -> index of the other row.
     """
     groups: dict[str, set[str]] = {}
     first: dict[str, int] = {}

@@ -107,7 +107,10 @@ def _perturbed(ids: pa.Array, table: pa.Table, of: str, variants: str, n: int, p
 
 
 def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[np.int64]:
-    """Return (samples, n) row numbers of sampled answers, -1 if absent; StageError if doubled."""
+    """Return (samples, n) row numbers of sampled answers, -1 if absent; StageError if doubled.
+
+    StageError if a sample has the same draw twice.
+    """
     rows = pc.index_in(table["sample_id"], value_set=ids).to_numpy()
     draws = table["draw"].to_numpy().astype(np.int64)
     taken = np.flatnonzero((draws != GREEDY) & (draws <= n) & ~np.isnan(rows.astype(np.float64)))

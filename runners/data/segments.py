@@ -114,6 +114,9 @@ class Segments:
         Args:
             table: of this folder's schema.
             at: time in the name (`write_time`), for a replacement of older segments; now by default.
+
+        Returns:
+            Its name.
         """
         # Zero-padded, so that names sort as times do; the random part keeps writers of one nanosecond apart.
         name = f"{at or f'{time.time_ns():020d}'}-{uuid.uuid4().hex}"

@@ -11,7 +11,7 @@ import heapq
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -165,15 +165,24 @@ def audit(stages: Sequence[Stage], root: Path, max_parts: int, seed: int) -> Aud
                     reasons[name] = str(error) or type(error).__name__
         del asker  # frees its weights before the next are loaded
         gc.collect()
+    return _report(results, held, reasons, requested)
+
+
+def _report(
+    results: Mapping[str, FolderResult],
+    held: Mapping[str, Holding],
+    reasons: Mapping[str, str],
+    asked: Mapping[str, Iterable[tuple[str, bytes]]],
+) -> AuditReport:
     checked = [result for result in results.values() if result.parts]
-    others = [(r.holding, r.holding.parts - Counter(kind for kind, _ in requested[r.holding.folder.name])) for r in checked]
+    others = [(r.holding, r.holding.parts - Counter(kind for kind, _ in asked[r.holding.folder.name])) for r in checked]
     names = {result.holding.folder.name for result in checked}
-    left = [
-        (holding, f"refused: {holding.refusal}" if holding.refusal else reasons.get(name) or "no stage that was examined asks for them")
-        for name, holding in held.items()
-        if name not in names or name in reasons
-    ]
+    left = [(holding, _reason(holding, reasons.get(name, ""))) for name, holding in held.items() if name not in names or name in reasons]
     return AuditReport(checked, left, [(holding, counts) for holding, counts in others if counts])
+
+
+def _reason(holding: Holding, reason: str) -> str:
+    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was examined asks for them"
 
 
 class _Drawn(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-
-import torch
+from typing import TYPE_CHECKING
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.inference.audit import compare_parts, distance, too_many_branches
@@ -22,6 +21,9 @@ from qualm.runners.inference.model_under_test import (
     judge_difference,
 )
 from qualm.runners.prompts.question import messages, p_true_prompt, p_true_sampling_prompt, verbalisation, verification
+
+if TYPE_CHECKING:
+    import torch
 
 SEES = 1e-3
 """Minimum change of log-probabilities in nats, by another image, for a model that sees."""
@@ -66,6 +68,8 @@ def image_matters(tested: ModelUnderTest) -> CheckResult:
 
 def padding(tested: ModelUnderTest) -> CheckResult:
     """Check that padding on the left does not change a prompt's logits."""
+    import torch
+
     if tested.model.plain:
         return CheckResult("padding", "skip", f"every prompt is read by itself: {tested.model.plain}")
     requests = tested.requests()
@@ -82,6 +86,8 @@ def padding(tested: ModelUnderTest) -> CheckResult:
 
 def continuation(tested: ModelUnderTest) -> CheckResult:
     """Warn if a prompt read in two parts has other logits than one read whole."""
+    import torch
+
     if tested.model.plain:
         return CheckResult("continuation", "skip", f"every prompt is read from its beginning: {tested.model.plain}")
     worst = 0.0
@@ -132,6 +138,8 @@ def greedy(tested: ModelUnderTest) -> CheckResult:
 
 def draws(tested: ModelUnderTest) -> CheckResult:
     """Check sampled tokens against their random numbers, and their log-probabilities."""
+    import torch
+
     from qualm.runners.inference.hf.sampling import uniforms
 
     worst, heat = 0.0, tested.decoding.temperature
@@ -187,6 +195,8 @@ def batches(tested: ModelUnderTest) -> CheckResult:
 
 def options(tested: ModelUnderTest) -> CheckResult:
     """Compare log-probabilities among option letters in a batch with plain forward passes."""
+    import torch
+
     cases = [c for c in tested.cases if c.image is not None] or tested.cases
     requests = tested.requests((OPTIONS,), cases)
     worst = 0.0
@@ -225,6 +235,8 @@ def priors(tested: ModelUnderTest) -> CheckResult:
 
 def divergence(tested: ModelUnderTest) -> CheckResult:
     """Compare the KL divergence between predictions with and without image with plain passes."""
+    import torch
+
     try:
         divergences = tested.part("image_divergence")
     except ModelError as error:
@@ -300,6 +312,8 @@ def _forced_distances(logits: torch.Tensor, part: Part) -> Iterable[float]:
 
 def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
     """Return the largest log-probability difference of tokens above 1e-4; inf if undefined."""
+    import torch
+
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
     likely = torch.maximum(one, two) > -9.2
     gap = (one - two).abs()[likely]

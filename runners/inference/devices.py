@@ -27,6 +27,9 @@ def torch_device(name: str, dtype: str | None = None) -> str:
     Args:
         name: `auto` or `gpu` is this machine's accelerator (CUDA, else MPS); without one `auto` is the CPU.
         dtype: of the weights on the device.
+
+    Raises:
+        DeviceError: the device does not support this dtype.
     """
     import torch
 

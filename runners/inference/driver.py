@@ -133,10 +133,7 @@ class Answering:
                 while self.waiting or any(worker.sent for worker in self.workers):
                     if time.monotonic() - looked > GROW:
                         looked = time.monotonic()
-                        remote = isinstance(self.asker.model, Remote)
-                        most = 1 if remote else max(1, count_workers(self.needs, self.ray.cluster_resources()))
-                        for _ in range(len(self.workers), min(most, len(self.waiting))):
-                            self._begin()
+                        self._grow()
                     self._send()
                     if not self.pending:  # all workers are gone
                         time.sleep(0.1)
@@ -151,14 +148,19 @@ class Answering:
             for worker in self.workers:
                 self.ray.kill(worker.actor)
 
-    def _begin(self) -> None:
+    def _grow(self) -> None:
+        most = 1 if isinstance(self.asker.model, Remote) else max(1, count_workers(self.needs, self.ray.cluster_resources()))
+        for _ in range(len(self.workers), min(most, len(self.waiting))):
+            self.workers.append(self._begin())
+
+    def _begin(self) -> _Worker:
         # By value: the worker's machine need not have our package, and if it has, then perhaps another version.
         self.ray.cloudpickle.register_pickle_by_value(node)
         resources = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0), "memory": self.needs.get("memory")}
         actor = self.ray.remote(node.Node).options(**resources).remote(self.parcel.files)
         worker = _Worker(actor)
         self.pending[actor.missing.remote()] = (worker, "missing", NO_SHARD)
-        self.workers.append(worker)
+        return worker
 
     def _open(self, worker: _Worker, missing: list[str]) -> None:
         """Send a worker the files that its machine lacks, and have it open the stage."""

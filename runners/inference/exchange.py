@@ -39,7 +39,11 @@ class BatchExchange:
     """Replies from a batch API, behind the interface of an immediate server; thread-safe."""
 
     def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
-        """Connect a client to a stage's stored batches; `identity`: store key of (item, part)."""
+        """Connect a client to a stage's stored batches; `identity`: store key of (item, part).
+
+        Args:
+            identity: (item, part) -> key that the answer is stored under, without its subject.
+        """
         self.client, self.waiting, self.api = client, waiting, BatchApi(client)
         self.price = client.server.answer_price or Price(0.0, 0.0)
         self.counters: Counter[str] = Counter()
@@ -92,7 +96,10 @@ class BatchExchange:
         raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
-        """Return false while all replies that an item misses are due; else true, forgetting them."""
+        """Return false while all replies that an item misses are due; else true, forgetting them.
+
+        If true, what it misses is forgotten: `ask` notes it anew.
+        """
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):

@@ -114,7 +114,11 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
-    """Create the cached generator a parameter names; GeneratorError if it answers no prompts."""
+    """Create the cached generator a parameter names; GeneratorError if it answers no prompts.
+
+    Raises:
+        GeneratorError: it cannot be opened, or does not answer prompts.
+    """
     engine = open_engine(chosen, settings)
     if not isinstance(engine, GeneratorEngine):
         name = chosen if isinstance(chosen, str) else chosen["plugin"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import PIL.Image
-import torch
 
 from qualm.registry.places import project_root
 from qualm.registry.system.failures import log_error, summarize_error
@@ -19,6 +18,12 @@ from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.plain import append_tokens, start_token
 from qualm.runners.inference.hf.self_check import TOLERANCE
+
+if TYPE_CHECKING:
+    import torch
+
+    from qualm.runners.inference.hf.model import HfVlm
+
 
 Verdict = Literal["ok", "warn", "fail", "error", "skip"]
 """`fail`: the model is at fault. `error`: the check itself failed, by a fault of Qualm or a library."""
@@ -144,6 +149,8 @@ class Plain:
 
     def inputs(self, prompts: Sequence[str], images: Sequence[PIL.Image.Image] | None) -> dict[str, Any]:
         """Return prompts as the processor's tensors by name, on the module's device and dtype."""
+        import torch
+
         begins = self.model.tokenizer.bos_token
         more: dict[str, Any] = {} if self.model.text_only else {"images": None if images is None else [[image] for image in images]}
         if self.model.text_only or (begins and prompts[0].startswith(begins)):
@@ -157,6 +164,8 @@ class Plain:
         }
 
     def forward(self, inputs: dict[str, Any], **more: Any) -> Any:
+        import torch
+
         module = self.model.module
         if module.config.model_type == "kosmos-2" and "pixel_values" not in inputs:
             module = module.text_model  # the whole module requires an image
@@ -165,6 +174,8 @@ class Plain:
 
     def logits(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int] = ()) -> torch.Tensor:
         """Return logits (1 + tokens, vocabulary) before each of these tokens and after the last."""
+        import torch
+
         inputs = self.inputs([prompt], None if image is None else [image])
         if self.model.module.config.is_encoder_decoder:
             decoded = torch.tensor([[start_token(self.model.module), *tokens]], device=self.model.module.device)
@@ -178,6 +189,8 @@ class Plain:
 
 def forced_numbers(logits: torch.Tensor, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
     """Return (log-probability of each token, entropy before it) in nats from the logits."""
+    import torch
+
     logprobs = torch.log_softmax(logits, dim=1)
     index = torch.tensor(list(tokens), device=logprobs.device).unsqueeze(1)
     return logprobs.gather(1, index).squeeze(1).tolist(), torch.special.entr(logprobs.exp()).sum(dim=1).tolist()

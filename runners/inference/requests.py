@@ -232,6 +232,9 @@ class Asker:
             answer: the greedy answer, if known.
             drawn: texts of sampled answers by number, if known.
             drawn_parts: sampled answers with their tokens.
+
+        Raises:
+            StageError: it differs from the surveyed one, so its answer would have a wrong key.
         """
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:

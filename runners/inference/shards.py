@@ -37,7 +37,11 @@ class Shards:
     """A stage that was opened on a cluster worker, to answer its batches (shards)."""
 
     def __init__(self, opener: str, key: str, raw: Mapping[str, Any], settings: Settings) -> None:
-        """Open a stage's model and datasets by the function `opener`, MODULE:NAME."""
+        """Open a stage's model and datasets by the function `opener`, MODULE:NAME.
+
+        Args:
+            opener: `MODULE:FUNCTION` that opens the model and datasets of a stage.
+        """
         self.stage = make_stage(key, raw, settings)
         module, _, name = opener.partition(":")
         question = getattr(importlib.import_module(module), name)(self.stage)

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from qualm.registry import LETTERS
 from qualm.registry.scenes.world import stream
@@ -60,6 +59,8 @@ class Curriculum:
 
     def __call__(self, step: int) -> dict[str, Any]:
         """Return a step's tensors by name: images and cell labels, later packed questions too."""
+        import torch
+
         rng = stream(self.seed, "batch", step)
         share = (step - self.looking) / max(1, self.steps - self.looking)
         crowd = 99 if share < 0 else next(objects for until, objects in CROWDS if share < until)

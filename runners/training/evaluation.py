@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from qualm.registry import LETTERS
 from qualm.registry.sample import IMAGES, SAMPLES
@@ -44,6 +43,8 @@ class Evaluation:
         return right
 
     def _answer(self, rows: list[dict[str, Any]], pixels: np.ndarray) -> list[bool]:
+        import torch
+
         prompts = self.curriculum.encode([render_question(r["question"], r["choices"] or ()) + ASSISTANT for r in rows])
         answers = self.curriculum.encode([(LETTERS[r["answer_index"]] if r["choices"] else r["references"][0]) + END for r in rows])
         packed = pack(

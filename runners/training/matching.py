@@ -6,7 +6,6 @@ from typing import Any
 
 import lightning
 import numpy as np
-import torch
 
 from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.world import LEVELS, Scene
@@ -55,6 +54,8 @@ class Matcher(lightning.LightningModule):  # type: ignore[misc]
         return loss
 
     def configure_optimizers(self) -> Any:
+        import torch
+
         optimizer = torch.optim.AdamW(self.parameters(), self.rate, weight_decay=0.05)
         rise = max(1, self.steps // 20)
 
@@ -84,6 +85,8 @@ class Matches:
         return self.tensors(list(first.values()))
 
     def tensors(self, rows: Sequence[int]) -> dict[str, Any]:
+        import torch
+
         end = self.tokenizer.eos_token
         text = self.tokenizer([self.listings[row] + end for row in rows], padding=True, padding_side="right", return_tensors="pt")
         pixels = torch.from_numpy(normalise(self.pictures.pixels[list(rows)]))

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from qualm.runners.training.pictures import MEAN, STD
 
 
 def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int, vision_layers: int) -> Any:
     """Create an untrained LLaVA of hidden size `width`; weights follow from torch's seed."""
+    import torch
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
     vision = CLIPVisionConfig(

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 IGNORE = -100
 
@@ -49,6 +48,8 @@ def pack(
 
 def attention_mask(segment: Any) -> Any:
     """Return the causal additive mask (B, 1, L, L): a question sees the prefix and itself."""
+    import torch
+
     same = segment[:, :, None] == segment[:, None, :]
     prefix = (segment == 0)[:, None, :]
     length = segment.shape[1]

@@ -165,8 +165,14 @@ def validate_probe(
 ) -> dict[str, float]:
     """Train on 4/5 of the groups; return accuracy, calibration error, AUROC on 1/5, or {}.
 
-    Empty where either part lacks a class. `groups` (n,) is the group of each row; no group is in both parts. `seed` also chooses the
-    groups; the other arguments are those of `train_probe`.
+    Empty where either part lacks a class.
+
+    Args:
+        design: as of `train_probe`.
+        target: as of `train_probe`.
+        groups: (n,) group of each row; no group is in both parts.
+        seed: chooses the groups, and is that of `train_probe`.
+        compared: as of `train_probe`.
     """
     names = np.random.default_rng(seed).permutation(np.unique(groups))
     held_out = np.isin(groups, names[: round(HELD_OUT * len(names))])

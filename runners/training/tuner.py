@@ -199,6 +199,8 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
             over the spread target;
         owner (T,): index of its example.
     """
+    import torch
+
     logits, targets = answer_logits(network, batch)
     losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
     return -losses, batch["owner"][batch["labels"] != IGNORE]
@@ -220,6 +222,8 @@ def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
 
 def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:
     """Return (log-probabilities, example indices) of `answer_logprobs` over several batches."""
+    import torch
+
     logprobs, owners = zip(*(answer_logprobs(network, batch, smoothing) for batch in batches), strict=True)
     return torch.cat(logprobs), torch.cat(owners)
 

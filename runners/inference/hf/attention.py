@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.taps import decoder
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.rows import Network, Rows
 
 Note = Callable[[int, "torch.Tensor"], None]
@@ -56,6 +56,8 @@ class AnswerAttention:
 
         Of each layer it is that of the head with the highest mean.
         """
+        import torch
+
         first = self.positions - self.lengths[row]
         own = torch.stack([self._previous[block][row, :, first + start + 1 : first + end] for block in self.ranges[word]])
         best = own.mean(dim=2).argmax(dim=1)
@@ -132,6 +134,8 @@ def attention_weights(
         mask: bool (true where a key is seen), or added to the scores; None for a causal mask.
         scaling: of the products; by default the inverse root of the units.
     """
+    import torch
+
     rows, heads, _, units = query.shape
     own = query[:, :, -positions:]
     shared = heads // key.shape[1]
@@ -153,6 +157,8 @@ def attention_weights(
 
 def image_token_mask(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
     """Return a mask (rows, cached) of cache entries with the image token id `token`."""
+    import torch
+
     own = torch.tensor([one == token for prompt in prompts for one in prompt], device=trunk.mask.device)
     return torch.zeros_like(trunk.mask).masked_scatter(trunk.mask, own)
 
@@ -164,6 +170,8 @@ def share_and_entropy(attention: torch.Tensor, picture: torch.Tensor) -> tuple[t
         attention: (positions, cached or more).
         picture: (cached,) bool mask of the image tokens.
     """
+    import torch
+
     own = attention[:, : len(picture)][:, picture]
     share = own.sum(dim=1)
     return share, torch.special.entr(own / share.unsqueeze(1)).sum(dim=1)
@@ -177,6 +185,8 @@ def most_attended(attention: torch.Tensor, picture: torch.Tensor, share: float) 
         picture: (cached,) bool mask of the image tokens.
         share: of the image tokens, in [0, 1], rounded down.
     """
+    import torch
+
     places = picture.nonzero().squeeze(1)
     most = attention[:, places].sum(dim=0).topk(max(1, int(len(places) * share))).indices
     hidden = torch.zeros_like(picture)
@@ -194,6 +204,8 @@ def entropies_without_core(
         picture: (rows, cached), image entries.
         hidden: (rows, cached), entries to hide.
     """
+    import torch
+
     number = trunk.mask.cumsum(dim=1)
     # All behind the image is read anew: entries from the first pass have seen what is to be hidden.
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()

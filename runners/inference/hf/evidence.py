@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import to_double
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.rows import Network, Rows
 
 
@@ -52,6 +52,8 @@ def conflict_and_ignorance(centred: torch.Tensor, hypotheses: int) -> tuple[torc
         centred: (tokens, V).
         hypotheses: K, in the authors' code the units of the head's input.
     """
+    import torch
+
     support = torch.expm1(centred.clamp(min=0).mean(dim=1)) * hypotheses  # K (eᵃ − 1)
     against = torch.exp(-(-centred).clamp(min=0).mean(dim=1))  # e⁻ᵇ
     kept = against / -torch.expm1(hypotheses * torch.log1p(-against))  # η₋ e⁻ᵇ
@@ -67,6 +69,8 @@ def _watch_head(network: Network) -> Iterator[tuple[torch.Tensor, list[tuple[tor
     Raises:
         ModelError: the output head has no floating-point weights.
     """
+    import torch
+
     head: Any = network.module.get_output_embeddings()
     weight = getattr(head, "weight", None)
     if not isinstance(weight, torch.Tensor) or weight.ndim != 2 or not weight.is_floating_point():

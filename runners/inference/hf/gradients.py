@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.taps import decoder
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.rows import Network, Rows
 
 ROWS_PER_PASS = 8
@@ -41,6 +41,8 @@ def mean_gradients(
         layers: numbers of transformers' `hidden_states`, rising: of layer n the state behind block n.
         token_from_end: the prompt token, counted from the prompt's end; 1 is its last.
     """
+    import torch
+
     values: list[float] = []
     for first in range(0, len(answers), ROWS_PER_PASS):
         some = range(first, min(first + ROWS_PER_PASS, len(answers)))
@@ -57,6 +59,8 @@ def _of_rows(
     layers: Sequence[int],
     token_from_end: int,
 ) -> list[float]:
+    import torch
+
     ids = [(*prompt[-token_from_end:], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
     width, keep = max(map(len, ids)), max(map(len, answers))
     with torch.inference_mode(False), torch.enable_grad(), _track_states(rows.network, layers) as states:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.registry.plugins.internals import (
     ANSWER_LAST,
     ATTENTION,
@@ -38,6 +36,8 @@ from qualm.runners.inference.hf.taps import AnswerStates, Taps, as_part, collect
 from qualm.runners.prompts.thinking import ANSWERED, TOKEN_CHOICES
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.reader import Reader
     from qualm.runners.inference.hf.rows import Network, Rows
 
@@ -190,6 +190,8 @@ class RequestedInternals:
         Raises:
             ModelError: the model reads every prompt with an image as a whole.
         """
+        import torch
+
         if layout.apart:
             raise ModelError(
                 f"model '{self.model.label}': its prompts can only be read as a whole, so no part of an image can be hidden from what "
@@ -225,6 +227,8 @@ class RequestedInternals:
         self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
     ) -> list[list[float]]:
         """Return per answer [mean |gradient|], [] if undefined; ModelError for two-way attention."""
+        import torch
+
         kind = self.model.network.module.config.model_type
         if kind in BOTH_WAYS:
             raise ModelError(
@@ -262,6 +266,8 @@ class RequestedInternals:
 
         The tokens are those of `_span`. An answer of fewer than two tokens, or without states in its span, gives None.
         """
+        import torch
+
         tokens = [answer.tokens or [] for answer in answers]
         states: list[torch.Tensor | None] = [None] * len(tokens)
         longer = [row for row, answer in enumerate(tokens) if len(answer) > 1]
@@ -289,7 +295,11 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
-    """Return layer numbers from 1 by range as the spec writes it; ModelError if one is empty."""
+    """Return layer numbers from 1 by range as the spec writes it; ModelError if one is empty.
+
+    Raises:
+        ModelError: a range selects no layer of this model.
+    """
     layers = model.network.module.config.get_text_config().num_hidden_layers if wanted else 0
     ranges = {what.layer: layer_range(what.layer, layers) for what in wanted}
     for what in wanted:
@@ -313,5 +323,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
 
 
 def _answer_state(states: torch.Tensor, place: str) -> Part:
+    import torch
+
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
     return as_part(states[-1] if place == ANSWER_LAST else states.to(wide).mean(dim=0))

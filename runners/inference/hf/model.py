@@ -113,11 +113,9 @@ class HfVlm:
         self._own = threading.local()
         self._letters: list[int] = []
         self._usual_marks: dict[int, dict[str, int]] = {}
-        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self.image_marks]
-        ids.append(getattr(self.processor, "image_token_id", None))
-        self._marks = {int(i) for i in ids if i is not None and i != self.tokenizer.unk_token_id}
+        self._marks = self._picture_marks()
         self.plain = plain_reason(self._config)
-        apart = share is False or (share is None and self._config.model_type in BOTH_WAYS)
+        apart = share is False or (share is None and self._reads_both_ways())
         self._shares: dict[bool, bool] = {False: False, True: False} if apart else {}
         self.stops: set[int] = set()
         self.is_checked = True
@@ -215,9 +213,7 @@ class HfVlm:
                 "different parts"
             )
         if self.plain:
-            rows = [self._processor_tensors([request]) for request in requests]
-            prompts, none = tuple(unpadded(row)[0] for row in rows), (None,) * len(rows)
-            return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
+            return self._encoded_apart(requests)
         apart = requests[0].pictures > 0 and (
             any(has_marks(r.question, r.own_pictures) for r in requests) or not self.shares(requests[0].images)
         )
@@ -225,6 +221,11 @@ class HfVlm:
         tensors = self._processor_tensors([requests[i] for i in sorted(set(chiefs))])
         read, layout = lay_out(self, requests, tensors, chiefs, apart)
         return Encoded(read, tuple(requests), layout)
+
+    def _encoded_apart(self, requests: Sequence[Request]) -> Encoded:
+        rows = [self._processor_tensors([request]) for request in requests]
+        prompts, none = tuple(unpadded(row)[0] for row in rows), (None,) * len(rows)
+        return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
         """Return whether prompts on one or on several images can share a cache; tried once each."""
@@ -251,6 +252,9 @@ class HfVlm:
         from transformers import AutoConfig
 
         return AutoConfig.from_pretrained(**self._from)
+
+    def _reads_both_ways(self) -> bool:
+        return self._config.model_type in BOTH_WAYS
 
     def _processor_tensors(self, requests: Sequence[Request]) -> dict[str, Any]:
         prompts = [r.prompt for r in requests]
@@ -294,10 +298,7 @@ class HfVlm:
 
     def misfit(self, prompt: str, n_images: int) -> str:
         """Return why a rendered prompt cannot be read, by image marks or length; "" if it can."""
-        if n_images not in self._usual_marks:
-            usual_prompt = self.render(messages("QUESTION", n_images=n_images))
-            self._usual_marks[n_images] = {mark: usual_prompt.count(mark) for mark in self.image_marks}
-        for mark, usual in self._usual_marks[n_images].items():
+        for mark, usual in self._marks_per_prompt(int(n_images)).items():
             if prompt.count(mark) > usual:
                 return (
                     f"its text contains {mark!r}, by which this model's template marks the place of an image; remove it from the question"
@@ -336,11 +337,23 @@ class HfVlm:
         """Return whether any of these token ids is an image mark."""
         return not self._marks.isdisjoint(tokens)
 
+    def _marks_per_prompt(self, pictures: int) -> dict[str, int]:
+        """Return the number of each image mark in a rendered prompt with so many images, by mark."""
+        if pictures not in self._usual_marks:
+            prompt = self.render(messages("QUESTION", n_images=pictures))
+            self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self.image_marks}
+        return self._usual_marks[pictures]
+
     @property
     def image_marks(self) -> list[str]:
         """Return the texts that may stand for an image in a rendered prompt."""
         names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
         return [str(name) for name in names if name is not None]
+
+    def _picture_marks(self) -> set[int]:
+        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self.image_marks]
+        candidates = (*ids, getattr(self.processor, "image_token_id", None))
+        return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
         """Load the weights, adapters merged in; keep the module in eval mode and return it.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 VISION = frozenset({"visual", "vision_model", "vision_tower"})
 """Names of the vision part in the families of transformers."""
@@ -64,6 +65,8 @@ class _Remembering:
 
 
 def _same(a: Any, b: Any) -> bool:
+    import torch
+
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
     plain = (bool, int, float, str, type(None))
@@ -76,6 +79,8 @@ def _shallow_copy(output: Any) -> Any:
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    import torch
+
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import (
     ANSWER,
@@ -39,6 +37,8 @@ from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true_prompt, p_true_sampling_prompt
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.reader import Reader
     from qualm.runners.inference.hf.taps import AnswerStates
 
@@ -65,6 +65,9 @@ class OwnAnswer:
     @property
     def tokens(self) -> list[int]:
         return self.greedy.tokens or []
+
+    def without_words(self) -> OwnAnswer:
+        return OwnAnswer(replace(self.greedy, text=""), ("",) * len(self.drawn))
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
@@ -270,6 +273,8 @@ def _prior(
 
 
 def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:
+    import torch
+
     return torch.tensor(list(numbers), device=rows.mask.device)
 
 
@@ -289,6 +294,8 @@ def _answer_logits(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor
 
 def _kept_logits(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     """Return answers' (rows, tokens, V) logits from those kept while decoding; clear `kept`."""
+    import torch
+
     first, keep = kept[0][1], max(map(len, answers))
     following = first.new_zeros(len(answers), keep, first.shape[1])
     skipped = torch.tensor([keep - len(answer) for answer in answers], device=first.device)
@@ -315,8 +322,7 @@ def _self_report_prompts(
     ]
     for i, fits in enumerate(readable):
         if not fits:
-            wordless = OwnAnswer(replace(own_answers[i].greedy, text=""), ("",) * len(own_answers[i].drawn))
-            texts[i] = model.render(_about(name, requests[i], wordless), silent=True)
+            texts[i] = model.render(_about(name, requests[i], own_answers[i].without_words()), silent=True)
     return texts, readable
 
 
@@ -358,14 +364,16 @@ class _SelfReports:
 
     def _remaining(self, signal: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
         """Return (rows, unread tokens, counts of read tokens) of the prompts of a signal."""
-        pair = next((pair for pair in _ALIKE if signal in pair), ())
-        if pair not in self._stems:
-            self._stems[pair] = self._read_stem(pair)
-        stem, known = self._stems[pair]
+        stem, known = self._stem(next((pair for pair in _ALIKE if signal in pair), ()))
         whole = self._whole(signal)
         # At least one token is read, for its logits.
         starts = [min(common_prefix_length(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
         return stem, [own[start:] for own, start in zip(whole, starts, strict=True)], starts
+
+    def _stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
+        if pair not in self._stems:
+            self._stems[pair] = self._read_stem(pair)
+        return self._stems[pair]
 
     def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
         """Return (rows at the common beginning of two prompts, or the trunk; their tokens)."""

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.runners.inference.devices import to_double
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.rows import GoesOn
     from qualm.runners.inference.hf.sampling import Chooser
     from qualm.runners.inference.hf.taps import AnswerStates
@@ -66,11 +66,15 @@ class PlainNetwork:
         return logits
 
     def _encoded(self, inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
+        import torch
+
         decoded = torch.tensor([[start_token(self.module), *tokens]], device=self.device)
         return {**inputs, "decoder_input_ids": decoded}
 
     def placed(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return one prompt's processor output on the module's device and in its dtype."""
+        import torch
+
         device, dtype = self.module.device, self.module.dtype
         return {
             name: value.to(device, dtype if value.is_floating_point() else None) if isinstance(value, torch.Tensor) else value
@@ -91,6 +95,8 @@ def append_tokens(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) ->
     Inputs with one entry per token grow along: masks by ones, types of tokens by the type of generated text, and everything else, such as
     the mask of cross-attention, by its last entry, since appended text sees the images that the prompt's last token sees.
     """
+    import torch
+
     if not tokens:
         return inputs
     ids = inputs["input_ids"]
@@ -121,11 +127,15 @@ class PlainRows:
     @classmethod
     def from_inputs(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
         """Return rows of prompts plus tokens `written`, with next-token logits; one pass a row."""
+        import torch
+
         logits = torch.stack([network.logits(row, tokens)[-1] for row, tokens in zip(inputs, written, strict=True)])
         return cls._with(network, inputs, written, logits)
 
     @classmethod
     def _with(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]], logits: torch.Tensor) -> PlainRows:
+        import torch
+
         sizes = [row["input_ids"].shape[1] + len(tokens) for row, tokens in zip(inputs, written, strict=True)]
         lengths = torch.tensor(sizes, device=logits.device)
         return cls(network, inputs, written, logits, torch.ones_like(lengths, dtype=torch.bool).unsqueeze(1), lengths)
@@ -137,6 +147,8 @@ class PlainRows:
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
         """Return (rows with tokens appended, (rows, keep, V) logits); `starts` are row lengths."""
+        import torch
+
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"
         written = [[*before, *new] for before, new in zip(self.written, ids, strict=True)]
         following = self.logits.new_zeros(len(ids), keep, self.logits.shape[1])
@@ -159,6 +171,8 @@ class PlainRows:
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
         """Decode `n_answers` per row; return (tokens, logprobs, entropies in nats) by answer."""
+        import torch
+
         device, total = self.logits.device, len(self.inputs) * n_answers
         tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
         logprobs, entropies = ([[] for _ in range(total)] for _ in range(2))  # type: ignore[var-annotated]

@@ -8,8 +8,6 @@ the rest of its batch, and is not offered.
 from importlib.util import find_spec
 from typing import Any
 
-import torch
-
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ModelError
 
@@ -35,6 +33,7 @@ def quantization_arguments(owner: str, form: str, dtype: str) -> dict[str, Any]:
     package = PACKAGES[form]
     if find_spec(package) is None:
         raise ModelError(f"{owner}: quantization {form} needs {package}; `{install_line('quantize')}`, or leave it out")
+    import torch
     from transformers import BitsAndBytesConfig, TorchAoConfig
 
     if package == "bitsandbytes":
@@ -54,6 +53,8 @@ def verify_quantization(owner: str, form: str, module: Any) -> None:
     The head and the vision part (`KEPT`) must not be. `none` is not checked.
     """
     import re
+
+    import torch
 
     if form == "none":
         return

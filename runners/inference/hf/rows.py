@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qualm.runners.inference.devices import double_device, to_double
 from qualm.runners.inference.hf.sampling import ROWS, ranks
 
 if TYPE_CHECKING:
+    import torch
+
     from qualm.runners.inference.hf.sampling import Chooser
     from qualm.runners.inference.hf.taps import AnswerStates, Taps
 
@@ -84,6 +84,7 @@ class Network:
             numbers: (rows, cached), the number of each entry in its text.
             own: (rows, new), the numbers of the new tokens.
         """
+        import torch
 
         def shaped(visible: torch.Tensor) -> torch.Tensor:
             # Added to the attention scores: every implementation of attention takes it, and a row that sees nothing gives no NaN.
@@ -99,6 +100,8 @@ class Network:
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
         """Read a left-padded batch into a new cache, with room if `goes_on`; return its rows."""
+        import torch
+
         mask = tensors["attention_mask"]
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
         cache = _empty_cache(ROOM if goes_on else 0)
@@ -118,6 +121,8 @@ class Network:
 
     def text_logits(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
         """Return (texts, keep, V) logits at the last positions of token lists `ids`; no cache."""
+        import torch
+
         place = {text: row for row, text in enumerate(dict.fromkeys(map(tuple, ids)))}
         tokens, mask = _left_padded(list(place), self.device)
         logits = self(_empty_cache(0), mask.long(), _positions(mask), keep, input_ids=tokens)
@@ -180,7 +185,12 @@ class Rows:
     def _run_pass(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths)."""
+        """Read tokens of `extend` into `cache`, which grows; return (logits, mask, lengths).
+
+        Arguments are as in `extend`: `hidden` is a mask of cached tokens.
+        """
+        import torch
+
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
         # What a row read after its start stays in the cache, masked. Taking it out would move the entries of the other rows.
@@ -214,6 +224,8 @@ class Rows:
             goes_on: decides, beside the stops, which answers continue after a step.
             states: collects the network's taps of every token that is read.
         """
+        import torch
+
         # Here one mask serves all tokens of a row, so answers cannot stand beside each other: each gets a copy of the row.
         if not self.network.side_by_side and n_answers > 1:
             repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(n_answers))
@@ -228,6 +240,8 @@ class _Answers:
     """
 
     def __init__(self, rows: Rows, width: int, steps: int, stops: set[int], states: AnswerStates | None = None) -> None:
+        import torch
+
         self.states = states
         self.network, device = rows.network, rows.mask.device
         self.rows, self.steps = rows, steps
@@ -249,6 +263,8 @@ class _Answers:
         """Row and column of each of these on the grid."""
 
     def written(self, chooser: Chooser, goes_on: GoesOn | None) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        import torch
+
         logits = self.rows.logits.unsqueeze(1)
         for step in range(self.steps):
             raw, at = logits.flatten(0, 1), self.row * logits.shape[1] + self.column
@@ -269,6 +285,8 @@ class _Answers:
         return tokens, logprobs, entropies
 
     def _note(self, step: int, chosen: torch.Tensor, logits: torch.Tensor, at: torch.Tensor) -> None:
+        import torch
+
         self.tokens[self.answers, step] = chosen
         self.counts[self.answers] = step + 1
         totals, entropies = [], []
@@ -283,6 +301,8 @@ class _Answers:
 
     def _assign_places(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
         """Assign each answer a place, equal ones the same; return the tokens (rows, places)."""
+        import torch
+
         before = self.visible.shape[1]
         # One number for row, place and token. Answers that agree in all three are the same so far and share a place from here on.
         keys = (self.row * before + self.column) * vocabulary + chosen
@@ -304,6 +324,8 @@ class _Answers:
         return tokens
 
     def _read(self, step: int, tokens: torch.Tensor) -> torch.Tensor:
+        import torch
+
         own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
         self.numbers = torch.cat([self.numbers, own], dim=1)
         # Places of one row see only themselves of the newest tokens: the others belong to other answers.
@@ -332,6 +354,8 @@ def _positions(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
     width = max(map(len, ids))
     tokens = torch.tensor([[0] * (width - len(row)) + list(row) for row in ids], device=device)
     mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in ids], device=device)

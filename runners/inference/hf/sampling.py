@@ -8,12 +8,15 @@ of the cumulative distribution in double precision, so one number is one token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from qualm.runners.inference.devices import double_device, to_double
+
+if TYPE_CHECKING:
+    import torch
 
 ROWS = 64
 """Distributions over the vocabulary that are in double precision at a time."""
@@ -79,6 +82,8 @@ def sample_tokens(
         at: row of the logits for every number; by default its own.
         top_k: number of the likeliest tokens to sample from, with those as likely as the last of them; 0 for all. top_p is of these.
     """
+    import torch
+
     at = torch.arange(len(logits), device=numbers.device) if at is None else at.to(numbers.device)
     # Numbers for the same row are put side by side, so that its distribution is summed up once for all its draws.
     row, order = at.sort(stable=True)
@@ -110,6 +115,8 @@ def ranks(groups: torch.Tensor) -> torch.Tensor:
     >>> ranks(torch.tensor([0, 0, 2, 2, 2])).tolist()
     [0, 1, 0, 1, 2]
     """
+    import torch
+
     return torch.arange(len(groups), device=groups.device) - torch.searchsorted(groups, groups)
 
 
@@ -139,6 +146,8 @@ class Chooser:
             draws: stream and draw of every row; draw 0 is greedy.
             kept: collects at every step the continuing greedy rows and their logits.
         """
+        import torch
+
         self.kept = kept
         self.random = torch.tensor([draw > 0 for _, draw in draws], device=device)
         sampled = any(draw > 0 for _, draw in draws)
@@ -147,6 +156,8 @@ class Chooser:
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
         """Return the next token of each of `rows`; number i reads logits[at[i]], or logits[i]."""
+        import torch
+
         if self.kept is not None:
             greedy = ~self.random[rows]
             self.kept.append((rows[greedy], logits[greedy if at is None else at[greedy]]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from qualm.registry.plugins.internals import ANSWER_LAST
 from qualm.runners.contracts.models import ModelError, Part
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Taps:
@@ -34,11 +35,15 @@ class Taps:
     @property
     def states(self) -> torch.Tensor:
         """Return the states of the last pass, (layers, rows, keep, width)."""
+        import torch
+
         return torch.stack([self._passed[layer].to(self._passed[self.layers[0]].device) for layer in self.layers])
 
 
 def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (states (rows, width) of the last image token, means over all image tokens)."""
+    import torch
+
     # Sums over hundreds of tokens lose digits in half precision.
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
     picture = picture.to(states.device)
@@ -100,6 +105,8 @@ class AnswerStates:
 
     def add(self, rows: torch.Tensor, positions: torch.Tensor, answers: torch.Tensor) -> None:
         """Add states at (rows, positions) of the last pass to answers of these indices."""
+        import torch
+
         states = self.taps.states[:, rows, positions]
         if self._last is None:
             wide = torch.float64 if states.dtype == torch.float64 else torch.float32
@@ -120,5 +127,7 @@ class AnswerStates:
 
 def as_part(states: torch.Tensor) -> Part:
     """Return states in float16 as a part of an answer; `states` None if not all are finite."""
+    import torch
+
     half = states.to(torch.float16)
     return Part(states=half.cpu().numpy() if bool(torch.isfinite(half).all()) else None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, Thinking, ends_in_thinking
+
+if TYPE_CHECKING:
+    import torch
 
 SEPARATORS = 4
 """White-space tokens between thinking and answer that count for neither budget."""
@@ -49,6 +50,8 @@ class ThoughtEnds:
             rows: numbers of the unfinished rows.
             tokens: (all rows, steps), what is written so far.
         """
+        import torch
+
         numbers = rows.tolist()
         written = tokens[rows, : step + 1].tolist()
         return torch.tensor([self._goes_on(n, ids) for n, ids in zip(numbers, written, strict=True)], dtype=torch.bool, device=rows.device)

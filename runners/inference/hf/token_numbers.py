@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from typing import TYPE_CHECKING
 
 from qualm.registry.formats.plausible import MIN_LOGPROB
 from qualm.runners.inference.devices import to_double
+
+if TYPE_CHECKING:
+    import torch
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -17,6 +19,8 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
         logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
         answers: the tokens of each row, at most `keep`.
     """
+    import torch
+
     by_row = []
     for row, ids in enumerate(answers):
         logprobs = torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1)
@@ -32,6 +36,8 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
         blind: logits of the second distribution.
         answers: the tokens of each row, at most `keep`.
     """
+    import torch
+
     by_row = []
     for row, ids in enumerate(answers):
         p, q = (torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1) for logits in (seeing, blind))
@@ -51,6 +57,8 @@ def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
         answers: the tokens of each row, at most `keep`.
     """
+    import torch
+
     k = min(MAX_TOP, logits.shape[-1])
     by_row = []
     for row, ids in enumerate(answers):
@@ -68,6 +76,8 @@ def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[l
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
         answers: the tokens of each row, at most `keep`.
     """
+    import torch
+
     k = min(MAX_TOP, logits.shape[-1])
     by_row = []
     for row, ids in enumerate(answers):
@@ -94,6 +104,8 @@ def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) 
         logits: (rows, keep, vocabulary), ending where each row's answer ends.
         answers: the tokens of each row, at most `keep`.
     """
+    import torch
+
     by_row = []
     for row, ids in enumerate(answers):
         logprobs = torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1)
