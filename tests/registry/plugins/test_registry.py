@@ -144,7 +144,6 @@ def test_every_plugin_of_ours_loads_and_its_source_says_what_python_says(kind: s
         assert found == keywords
 
 
-@pytest.mark.slow
 def test_importing_plugins_imports_no_library_that_takes_seconds() -> None:
     script = (
         "import importlib, sys; from qualm.registry.plugins import registry\n"
