@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qualm.compiler.plan.emit import how_to_make
-from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
 from qualm.compiler.viewing.serving import OPENING, login_name, until_stopped
+from qualm.registry.parameters import nested_paths
 from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from typing import Any
 
 from qualm.compiler.plan.demands import group_asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
-from qualm.compiler.plan.plan import PlannedStage, nested_paths
+from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.compiler.spec.resolved import DataUse, ModelUse, PairSetUse, Resolved
+from qualm.registry.parameters import nested_paths
 from qualm.registry.places import is_checkout
 from qualm.registry.plugins.engine_versions import split_by_version
 from qualm.registry.plugins.registry import DVC_IGNORES, ROOT, Plugin

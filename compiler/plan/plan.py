@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qualm.compiler.spec.plugin_ref import HUB, REVISION, Ref
-from qualm.registry.parameters import nested_paths as nested_paths
-from qualm.registry.parameters import to_mappings
+from qualm.registry.parameters import nested_paths, to_mappings
 from qualm.runners.contracts.stages import IN_GIT
 
 

@@ -130,7 +130,7 @@ _PATCHES = {"Gemma3": 16.0, "Llava": 1.0, "PaliGemma": 1.0, "Mllama": 1.0}
 
 
 def _vision_width(config: Mapping[str, Any], parameters: float, hidden: int) -> float:
-    """Return the image encoder's hidden width; if unstated, that of 24 layers of its size.
+    """Return the image encoder's hidden width; if unstated, estimated from its parameters.
 
     Qwen2-VL names the width behind its merger `hidden_size`, which is the language model's.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.extras import missing_extras
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.spec import sentences as say
@@ -20,6 +20,7 @@ from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.entries.model_folders import revision_fault
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import SERVER

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.plan.plan import PlannedStage, nested_paths, writers
+from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.parameters import to_lists
+from qualm.registry.parameters import nested_paths, to_lists
 from qualm.registry.system import atomic
 from qualm.registry.system.dvc_files import cache_folder, parse_lock, read_config
 from qualm.registry.system.dvc_objects import damaged_objects, holds, link, listing, object_path

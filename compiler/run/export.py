@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.plan.emit import how_to_make
-from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
 from qualm.compiler.results.scores import results_in, score_stage
@@ -22,6 +22,7 @@ from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import parse_options

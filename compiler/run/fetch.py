@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, nested_paths
+from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.project.needs import how_to_add
 from qualm.compiler.project.new_spec import largest_take
 from qualm.compiler.spec import sentences as say
@@ -21,6 +21,7 @@ from qualm.registry.entries.card import Card, card_names, load_card
 from qualm.registry.entries.download import RemoteFile, need_room
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.entries.lock import FetchError
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.plugins.registry import PluginError
 from qualm.runners.data.selection import is_early, missing_images

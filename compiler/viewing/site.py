@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler.plan.plan import PlannedStage, nested_paths
+from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
@@ -22,6 +22,7 @@ from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry import baseline_model
 from qualm.registry.entries import lock
 from qualm.registry.entries.card import CardError, load_card
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.sample import CLEAN
 from qualm.registry.system import textfiles

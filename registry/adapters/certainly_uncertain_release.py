@@ -99,7 +99,7 @@ def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
             if given := one.text(PAIRS):
                 groups["given", given].append(member)
             elif sample.category == EXTRANEOUS:
-                groups[sample.category, _photograph(image), " ".join(sample.question.casefold().split())].append(member)
+                groups[sample.category, _photograph_key(image), " ".join(sample.question.casefold().split())].append(member)
             elif sample.category:
                 groups[sample.category, image].append(member)
     ids: dict[int, str] = {}
@@ -115,10 +115,10 @@ def _contrast(key: tuple[str, ...], first: _Member, second: _Member) -> bool:
     return apart and (None in labels or labels[0] != labels[1])
 
 
-def _photograph(image: str) -> str:
-    """Return the longest number in an image's file name, or the name's stem if it has none.
+def _photograph_key(image: str) -> str:
+    """Return the key that names a photograph: the longest number in its file name, else the stem.
 
-    >>> _photograph("train/COCO_train2014_000000000123.jpg"), _photograph("inpainted/000000000123_mask1.png")
+    >>> _photograph_key("train/COCO_train2014_000000000123.jpg"), _photograph_key("inpainted/000000000123_mask1.png")
     ('000000000123', '000000000123')
     """
     stem = PurePosixPath(image).stem
@@ -154,6 +154,6 @@ def _sample(one: Unseen, part: str, number: int, meta: list[str]) -> Sample:
         answerable=one.answerable() is not False,
         split=part,
         source="certainly_uncertain_v0.1",
-        group=_photograph(image),
+        group=_photograph_key(image),
         meta=one.extras(meta) | ({"category": category} if category else {}),
     )

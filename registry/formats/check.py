@@ -14,7 +14,11 @@ from qualm.registry.formats.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
     **{f".{name}": name for name in ("json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "csv", "zip")},
-    **{".ndjson": "jsonl", ".pkl": "pickle", ".tsv": "csv", ".txt": "text", ".md": "text"},
+    ".ndjson": "jsonl",
+    ".pkl": "pickle",
+    ".tsv": "csv",
+    ".txt": "text",
+    ".md": "text",
 }
 """Suffix -> format of files whose card does not say; images have those of `pictures.suffixes`."""
 

@@ -474,8 +474,14 @@ def plain_type(annotation: Any) -> Any:
 _SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotated_types.Lt))
 _BOUNDS = {name: getattr(annotated_types, name) for name in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
 _TYPES = {
-    **{"int": _bounded(int), "float": _bounded(float), "str": str, "bool": bool},
-    **{"Artifact": Artifact, "DatasetName": DatasetName, "ModelName": ModelName, "PromptFile": PromptFile},
+    "int": _bounded(int),
+    "float": _bounded(float),
+    "str": str,
+    "bool": bool,
+    "Artifact": Artifact,
+    "DatasetName": DatasetName,
+    "ModelName": ModelName,
+    "PromptFile": PromptFile,
 }
 """Names in annotations; everything else is refused, so that reading a signature runs no code of its file."""
 

@@ -208,7 +208,7 @@ def _unit_draws(k: int) -> Floats:
 
 
 class _CrossingSearch:
-    """Search for the least factor f of gaps d with sum |f d + e| >= sum |d| in a share of e.
+    """Search for the least factor f with sum |f d + e| >= sum |d| in a given share of draws e.
 
     Each sum is convex in the factor and rises or falls by at most sum |d| per unit, so what it is at both ends of a stretch tells of most
     draws on which side they are all along it. Only the others are looked at within.

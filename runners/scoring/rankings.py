@@ -386,7 +386,10 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
         for j in range(i + 1, len(column.names)):
             low, high = next(ends)
             yield {
-                **{"model": model, "dataset": dataset, "variant": variant, "slice": part, "metric": metric},
+                "model": model,
+                "dataset": dataset,
+                "variant": variant,
+                "slice": part,
                 "metric": metric,
                 "a": a,
                 "b": column.names[j],

@@ -119,7 +119,7 @@ def reasons(
     where: str,
     clean: pa.Table | None = None,
 ) -> Reasons:
-    """Return why each row is unscored, or would be if a metric needs what it lacks.
+    """Return by row why it is unscored, or would be under a metric that needs what it lacks.
 
     `judged` is what all judges said of one model and variant; `judges` are the labels whose ratings are scored, of open answers and of
     options in words; `clean` are the model's answers to the questions as they are, for another variant.

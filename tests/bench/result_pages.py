@@ -232,8 +232,8 @@ def modality_summary(folder: Path) -> str:
     image, text, both = (interval(row, 2) for row in rows)
     return bullets(
         [
-            f"**VLM-UQBench**: on drawn scenes, the best of nine estimators detects perturbed inputs with AUROC {image} (perturbed image), "
-            f"{text} (perturbed question) or {both} (both perturbed). [By modality](docs/results/vlm_uqbench.md)"
+            f"**VLM-UQBench**: on drawn scenes, the best of nine estimators detects perturbed inputs with AUROC {image} if the image is "
+            f"perturbed, {text} if the question is, and {both} if both are. [By modality](docs/results/vlm_uqbench.md)"
         ]
     )
 

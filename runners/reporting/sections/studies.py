@@ -28,7 +28,7 @@ from qualm.runners.scoring.paired_tests import STUDIED
 
 
 def studies(results: Report) -> list[Figure]:
-    """Return the figures of all studies; after the first of each kind they are folded."""
+    """Return the figures of all studies; of each kind, all but the first are folded."""
     kinds = [calibration_share(results), ranks(results), scale(results), chat_tuning(results)]
     return [replace(figure, folded=place > 0) for of in kinds for place, figure in enumerate(of)]
 

@@ -109,7 +109,11 @@ class Comparisons:
                     continue
                 ends = difference(a, b, self.level)
                 yield {
-                    **{"model": model, "dataset": dataset, "variant": variant, "slice": part, "metric": metric},
+                    "model": model,
+                    "dataset": dataset,
+                    "variant": variant,
+                    "slice": part,
+                    "metric": metric,
                     "setting": setting,
                     "a": a.name,
                     "b": b.name,

@@ -64,7 +64,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """Yield (values of columns `names`, their rows); each column's values by first occurrence."""
+    """Yield (values of columns `names`, their rows), sorted by first occurrence in each column."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)

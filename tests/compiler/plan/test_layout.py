@@ -9,9 +9,9 @@ from qualm.compiler.plan import layout
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.layout import closure as closure_of
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.plan.plan import nested_paths
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
+from qualm.registry.parameters import nested_paths
 from qualm.registry.plugins.registry import ROOT
 from qualm.runners.contracts.stages import stage_kind
 from tests.compiler.plan.planned import SPEC, make, resolved

@@ -2,8 +2,9 @@
 
 import pytest
 
-from qualm.compiler.plan.plan import Plan, PlannedStage, nested_paths
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.spec.canonical_json import canonical
+from qualm.registry.parameters import nested_paths
 
 
 def stage(inputs: dict, outputs: dict, **more: object) -> PlannedStage:

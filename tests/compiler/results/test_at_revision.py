@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
-from qualm.compiler.plan.plan import PlannedStage, nested_paths
+from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.results import compare
 from qualm.compiler.results.at_revision import benchmark_at, commit_of
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.parameters import nested_paths
 from qualm.registry.system.dvc_objects import file_md5, folder_md5, object_path
 from tests.compiler.results.test_compare import Checkout, flips, of
 from tests.support.projects.finished_project import commit, git
